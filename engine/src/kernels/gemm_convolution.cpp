@@ -51,20 +51,23 @@ class GemmConvolution final : public Convolution {
           divide_up(geometry_->out_width, kernel.columns) * kernel.columns + reach + kernel.columns;
     }
     pack_weights(request);
+    if (kernel.repeats_bias && form == GemmForm::kTiles) repeat_bias(request.bias);
   }
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override {
     return form_ == GemmForm::kTiles ? "gemm" : "gemv";
   }
-  std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
+  std::size_t weight_bytes() const override {
+    return weights_.size() + repeated_bias_.size() + constants_.bytes();
+  }
 
   std::size_t scratch_bytes(int threads) const override {
     return constants_bytes() + static_cast<std::size_t>(threads) * thread_bytes(threads);
   }
 
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
-    const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
+    const OutputStage stage = stage_for(call.dynamic_input, call.scratch);
     const int threads = pool.threads();
     const bool by_pixels = splits_pixels(threads);
     const int units = by_pixels ? column_panels() : blocks_;
@@ -96,7 +99,7 @@ class GemmConvolution final : public Convolution {
   }
 
   void run_rows(const RowsCall& call) const override {
-    const OutputStage stage = constants_.stage_for(nullptr, call.scratch);
+    const OutputStage stage = stage_for(nullptr, call.scratch);
     const ConvolutionCall whole{call.input.data, call.output.data, call.scratch, nullptr};
     GemmWork work = work_for(whole, stage, 0, 1);
     set_group(work, whole, 0);
@@ -183,6 +186,12 @@ class GemmConvolution final : public Convolution {
 
   std::size_t thread_bytes(int threads) const {
     return panels_bytes() + multipliers_bytes() + sums_bytes(threads) + lines_bytes();
+  }
+
+  OutputStage stage_for(const ScaleAndZero* dynamic_input, std::byte* scratch) const {
+    OutputStage stage = constants_.stage_for(dynamic_input, scratch);
+    stage.repeated_bias = repeated_bias_.data();
+    return stage;
   }
 
   GemmWork work_for(const ConvolutionCall& call, const OutputStage& stage, int thread,
@@ -273,6 +282,21 @@ class GemmConvolution final : public Convolution {
     constants_.finish(kernel_.input_offset);
   }
 
+  // Also for the rows that blocks have beyond the last channel.
+  void repeat_bias(std::span<const float> bias) {
+    const auto lanes = static_cast<std::size_t>(kernel_.lanes);
+    const std::size_t channels = bias.size() + static_cast<std::size_t>(block_rows_);
+    repeated_bias_ = AlignedBuffer(channels * lanes * weight_size(kernel_.weights));
+    for (std::size_t i = 0; i < bias.size() * lanes; ++i) {
+      const float value = bias[i / lanes];
+      if (kernel_.weights == WeightFormat::kFloat) {
+        repeated_bias_.as<float>()[i] = value;
+      } else {
+        repeated_bias_.as<Half>()[i] = half_from_float(value);
+      }
+    }
+  }
+
   const GemmKernel& kernel_;
   const std::string_view isa_;
   const GemmForm form_;
@@ -284,7 +308,8 @@ class GemmConvolution final : public Convolution {
   const bool pointwise_;
   GroupGeometry geometry_;
   OutputConstants constants_;
-  AlignedBuffer weights_;  // [group][block][depth / unit][rows of a block][unit]
+  AlignedBuffer weights_;        // [group][block][depth / unit][rows of a block][unit]
+  AlignedBuffer repeated_bias_;  // [channel][lanes], for kernels that load it so
   int block_rows_ = 0;
   int blocks_ = 0;
   int depth_ = 0;

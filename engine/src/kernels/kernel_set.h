@@ -54,6 +54,7 @@ struct OutputStage {
   OutputKind kind = OutputKind::kFloat;
   Activation activation = Activation::kLinear;
   const float* bias = nullptr;
+  const void* repeated_bias = nullptr;       // GemmKernel::repeats_bias: [channel][lanes]
   const std::int32_t* offset = nullptr;      // added to the sum: bias and zero point's correction
   const float* multiplier = nullptr;         // sum to real value, or to output steps if foldable
   const float* six = nullptr;                // relu6's limit in output steps
@@ -118,6 +119,7 @@ struct GemmKernel {
   int input_offset = 0;      // int8: added to every input value (and padding) in packing
   WeightFormat weights = WeightFormat::kFloat;
   bool takes_lines = false;
+  bool repeats_bias = false;  // loads it as a vector of values like its weights
   void (*run)(const GemmWork&) = nullptr;
   // The same for very few pixels: weights are packed in blocks of `vector_rows`.
   int vector_rows = 0;

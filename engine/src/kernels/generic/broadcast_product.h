@@ -10,6 +10,7 @@ namespace {
 // One term of a tile: a vector of pixels times a broadcast weight, for every row.
 template <int kTileRows, int kTileVectors>
 struct BroadcastFp32Product {
+  using Vector = F32;
   using Input = float;
   using Panel = float;
   using Weight = float;
@@ -48,6 +49,13 @@ struct BroadcastFp32Product {
                             float* output, std::int64_t pixels) {
     convolve_float_tile<BroadcastFp32Product, kUsed>(panel, panel_stride, weights, units, stage,
                                                      channel, rows, output, pixels);
+  }
+  template <int kUsed>
+  static void convolve_taps(const TapRuns<float>& taps, const float* weights,
+                            const OutputStage& stage, int channel, int rows, float* output,
+                            std::int64_t pixels) {
+    convolve_float_taps<BroadcastFp32Product, kUsed>(taps, weights, stage, channel, rows, output,
+                                                     pixels);
   }
   template <int kUsed>
   static void accumulate(const float* panel, const float* weights, int units, float* tile,

@@ -10,7 +10,8 @@
 //   load<kOffset>(to, from), fence_loads() between loads and changes of the strip
 //   multiply_add<kTap>(sum, value, weights), store(to, value, count)
 //   copy(from, to), copy_rows(from, from_step, to, to_step, count, rows)   Input to Value
-//   split(from, even, odd, count)   the same; every second value
+//   split_rows(from, from_step, to, count, rows)   the same of pairs: SplitRows of
+//   generic/patches.h
 #pragma once
 
 #include <cstdint>
@@ -132,9 +133,7 @@ class DepthwiseRows {
                          plane_row<1>(work, from, 0) + columns[0].begin, work.plane_width,
                          columns[0].end - columns[0].begin, used);
           } else {
-            for (int i = 0; i < used; ++i) {
-              split_row(work, input + (place + i) * width, from + i, columns);
-            }
+            split_rows(work, input + place * width, from, used, columns);
           }
         },
         [&](int from, int used) {
@@ -153,20 +152,31 @@ class DepthwiseRows {
            (row % kStride * kStride + phase) * work.plane_size + row / kStride * work.plane_width;
   }
 
-  static inline __attribute__((always_inline)) void split_row(const DepthwiseWork& work,
-                                                              const Input* from, int row,
-                                                              const Columns (&columns)[2]) {
+  // Rows [row, row + rows) of the strip, whose columns are split by their remainders.
+  static inline __attribute__((always_inline)) void split_rows(const DepthwiseWork& work,
+                                                               const Input* from, int row, int rows,
+                                                               const Columns (&columns)[2]) {
     const int even = work.geometry->padding_x % 2;
     const Columns evens = columns[even];
     const Columns odds = columns[1 - even];
-    Value* even_row = plane_row<2>(work, row, even) + evens.begin;
-    Value* odd_row = plane_row<2>(work, row, 1 - even) + odds.begin;
     const int even_count = evens.end - evens.begin;
     const int odd_count = odds.end - odds.begin;
     const int pairs = even_count < odd_count ? even_count : odd_count;
-    K::split(from, even_row, odd_row, pairs);
-    for (int i = pairs; i < even_count; ++i) K::copy(from + 2 * i, even_row + i);
-    for (int i = pairs; i < odd_count; ++i) K::copy(from + 2 * i + 1, odd_row + i);
+    const int width = work.geometry->in_width;
+    SplitRows<Value> to = {
+        .even = plane_row<2>(work, row, even) + evens.begin,
+        .next = plane_row<2>(work, row + 1, even) + evens.begin,
+        .step = work.plane_width,
+        .to_odds = (1 - 2 * even) * work.plane_size + odds.begin - evens.begin,
+    };
+    K::split_rows(from, width, to, pairs, rows);
+    if (even_count == odd_count) return;
+    for (int i = 0; i < rows; ++i, from += width, to.advance()) {
+      for (int k = pairs; k < even_count; ++k) K::copy(from + 2 * k, to.even + k);
+      for (int k = pairs; k < odd_count; ++k) {
+        K::copy(from + 2 * k + 1, to.even + to.to_odds + k);
+      }
+    }
   }
 
   // Output rows [row, row + kRows) of the strip. The last vectors overlap those before them.

@@ -44,8 +44,9 @@ struct Fp32Depthwise {
                         int count, int rows) {
     mpe::copy_rows(to, to_step, from, from_step, count, rows);
   }
-  static void split(const float* from, float* even, float* odd, int count) {
-    split_pairs<F32>(from, even, odd, count);
+  static void split_rows(const float* from, std::int64_t from_step, const SplitRows<float>& to,
+                         int count, int rows) {
+    mpe::split_rows<F32>(from, from_step, to, count, rows);
   }
 };
 
@@ -64,13 +65,16 @@ struct DepthwiseOfHalves : Kernel {
       widen_halves(from, to, count);
     }
   }
-  static void split(const std::uint16_t* from, float* even, float* odd, int count) {
+  static void split_rows(const std::uint16_t* from, std::int64_t from_step, SplitRows<float> to,
+                         int count, int rows) {
     constexpr int kChunk = 128;
     float chunk[2 * kChunk];
-    for (int i = 0; i < count; i += kChunk) {
-      const int length = count - i < kChunk ? count - i : kChunk;
-      widen_halves(from + 2 * i, chunk, 2 * length);
-      Kernel::split(chunk, even + i, odd + i, length);
+    for (; rows > 0; --rows, from += from_step, to.advance()) {
+      for (int i = 0; i < count; i += kChunk) {
+        const int length = count - i < kChunk ? count - i : kChunk;
+        widen_halves(from + 2 * i, chunk, 2 * length);
+        split_pairs<F32>(chunk, to.even + i, to.even + to.to_odds + i, length);
+      }
     }
   }
 };

@@ -13,6 +13,9 @@
 //   convolve_tile<V>(panel, panel_stride, weights, units, stage, channel, rows, output, pixels)
 //               writes the outputs of a tile of V vectors whose sums need not wait for more depth;
 //               kernels whose Panel is Input and whose sums are floats have it
+//   Vector      of Inputs; these kernels have it, too
+//   kRepeatsBias   there if convolve_tile() and convolve_taps() use the stage's repeated bias
+//   convolve_taps<V>(taps, weights, stage, channel, rows, output, pixels)   the same of TapRuns
 //   interleave(rows, panel)   packs kUnit rows of gathered values; unused if kUnit is 1 and Panel
 //               is Input
 //   widen(from, to, count)    Weight to Multiplier; unused where they are the same
@@ -91,18 +94,36 @@ inline __attribute__((always_inline)) void store_rows(const Vector (&tile)[kRows
   }
 }
 
-// The common shape of convolve_tile() for floats. K has add_terms<V>(sums, panel, weights, units,
-// panel_stride).
-template <typename K, int kVectorsUsed>
-inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, const float* weights,
-                                int units, const OutputStage& stage, int channel, int rows,
-                                float* output, std::int64_t pixels) {
+// A tile's terms where they lie: a run for each tap, with a row for each channel.
+template <typename T>
+struct TapRuns {
+  static constexpr int kMostTerms = 64;  // so few may be added up in halves
+  const T* starts[kMostTerms];
+  int count = 0;
+  int offset = 0;  // from there to the tile's first value
+  int channels = 0;
+  std::int64_t stride = 0;  // from a channel's row to the next
+
+  // add(from, weights) for every run, where a term has kRows weights.
+  template <int kRows, typename Weight, typename Add>
+  inline __attribute__((always_inline)) void for_each(const Weight* weights, const Add& add) const {
+    for (int run = 0; run < count; ++run, weights += channels * kRows) {
+      add(starts[run] + offset, weights);
+    }
+  }
+};
+
+// The common shape of convolve_tile() and convolve_taps() for floats: add(sums).
+template <typename K, int kVectorsUsed, typename Add>
+inline __attribute__((always_inline)) void convolve_floats(const Add& add, const OutputStage& stage,
+                                                           int channel, int rows, float* output,
+                                                           std::int64_t pixels) {
   F32 sums[K::kRows][kVectorsUsed];
   unroll<K::kRows>([&](auto r) MPE_UNROLLED {
     const F32 bias(stage.bias[channel + r.value]);
     unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
   });
-  K::template add_terms<kVectorsUsed>(sums, panel, weights, units, panel_stride);
+  add(sums);
   // Outputs are stored while the next ones are activated. Vectors of half a cache line and more,
   // most of them over the end of one, are stored faster without anything between.
   if constexpr (K::kRows == kActivatedAtOnce && kStoresAsActivated) {
@@ -121,6 +142,30 @@ inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, c
   store_rows(sums, rows, output, pixels);
 }
 
+// K has add_terms<V>(sums, panel, weights, units, panel_stride).
+template <typename K, int kVectorsUsed>
+inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, const float* weights,
+                                int units, const OutputStage& stage, int channel, int rows,
+                                float* output, std::int64_t pixels) {
+  const auto add = [&](F32(&sums)[K::kRows][kVectorsUsed]) MPE_UNROLLED {
+    K::template add_terms<kVectorsUsed>(sums, panel, weights, units, panel_stride);
+  };
+  convolve_floats<K, kVectorsUsed>(add, stage, channel, rows, output, pixels);
+}
+
+template <typename K, int kVectorsUsed>
+inline void convolve_float_taps(const TapRuns<float>& taps, const float* weights,
+                                const OutputStage& stage, int channel, int rows, float* output,
+                                std::int64_t pixels) {
+  const auto add = [&](F32(&sums)[K::kRows][kVectorsUsed]) MPE_UNROLLED {
+    taps.template for_each<K::kRows>(
+        weights, [&](const float* from, const float* of_tap) MPE_UNROLLED {
+          K::template add_terms<kVectorsUsed>(sums, from, of_tap, taps.channels, taps.stride);
+        });
+  };
+  convolve_floats<K, kVectorsUsed>(add, stage, channel, rows, output, pixels);
+}
+
 template <typename K>
 class Gemm {
  public:
@@ -137,6 +182,7 @@ class Gemm {
 
   static void run(const GemmWork& work) {
     if constexpr (kFinishes) {
+      if (reads_taps(work)) return run_taps(work);
       if (work.lines != nullptr || suits_panels(work)) return run_panels(work);
     }
     for (int column = work.column_begin; column < work.column_end; column += work.column_step) {
@@ -185,55 +231,94 @@ class Gemm {
     return 2 * work.depth <= kWays * (kWayBytes / step);
   }
 
-  // A last panel of a few pixels is moved back to whole vectors: some outputs are computed twice,
-  // with the same values. With lines, every row of the output is its own run, and a panel has as
-  // many runs of whole vectors as terms.
-  static void run_panels(const GemmWork& work) {
-    const bool direct = reads_input(work);
-    const bool lines = work.lines != nullptr;
-    const int run = lines ? work.geometry->out_width : work.geometry->pixels();
-    const auto* input = static_cast<const Input*>(work.input);
-    auto* output = static_cast<Input*>(work.output);
-    int loaded = 0;  // rows of the padded input before this one are in the lines, or were
-    int begin = work.column_begin;
-    int end = begin;
-    for (int column = begin; column < work.column_end;) {
-      if (column == end) {
-        const int row = column / run;
-        begin = column;
-        end = (row + 1) * run < work.column_end ? (row + 1) * run : work.column_end;
-        if (lines) loaded = load_rows(work, row * work.geometry->stride_y, loaded);
-      }
+  // The tiles of a run of pixels: tile(first pixel, vectors). A last one of a few pixels is moved
+  // back to whole vectors: some outputs are computed twice, with the same values.
+  template <typename Tile>
+  static inline __attribute__((always_inline)) void for_tiles(const GemmWork& work, int begin,
+                                                              int end, const Tile& tile) {
+    for (int column = begin; column < end;) {
       int count = end - column < kColumns ? end - column : kColumns;
       int vectors = (count + K::kLanes - 1) / K::kLanes;
       int first = column + count - vectors * K::kLanes;
       if (first < begin) {
         // Nowhere to move back to yet: whole vectors now, the rest next, if there are any.
         --vectors;
-        if (vectors == 0) {
-          multiply(work, column, count, 0);
-          column += count;
-          continue;
-        }
+        if (vectors == 0) return multiply(work, column, count, 0);
         count = vectors * K::kLanes;
         first = column;
       }
       column += count;
-      const Panel* panel = input + first;
-      std::int64_t stride = work.geometry->in_plane;
-      if (!direct) {
-        stride = kColumns;
-        panel = panel_at(work, 0, work.depth);
-        if (lines) {
-          pack_lines(work, first);
-        } else {
-          pack(work, first, vectors * K::kLanes, 0, work.depth, panel_at(work, 0, work.depth));
+      tile(first, vectors);
+    }
+  }
+
+  static Input* output_at(const GemmWork& work, int block, int pixel) {
+    return static_cast<Input*>(work.output) + block * K::kRows * work.geometry->out_plane + pixel;
+  }
+
+  // The end of an output row, or of this work.
+  static int row_end(const GemmWork& work, int row) {
+    const int end = (row + 1) * work.geometry->out_width;
+    return end < work.column_end ? end : work.column_end;
+  }
+
+  // With lines, every row of the output is its own run, and a panel has as many runs of whole
+  // vectors as terms.
+  static void run_panels(const GemmWork& work) {
+    const bool direct = reads_input(work);
+    const bool lines = work.lines != nullptr;
+    const auto* input = static_cast<const Input*>(work.input);
+    int loaded = 0;  // rows of the padded input before this one are in the lines, or were
+    int end = work.column_end;
+    for (int begin = work.column_begin; begin < work.column_end; begin = end) {
+      if (lines) {
+        const int row = begin / work.geometry->out_width;
+        end = row_end(work, row);
+        loaded = load_rows(work, row * work.geometry->stride_y, loaded);
+      }
+      for_tiles(work, begin, end, [&](int first, int vectors) MPE_UNROLLED {
+        const Panel* panel = input + first;
+        std::int64_t stride = work.geometry->in_plane;
+        if (!direct) {
+          stride = kColumns;
+          panel = panel_at(work, 0, work.depth);
+          if (lines) {
+            pack_lines(work, first);
+          } else {
+            pack(work, first, vectors * K::kLanes, 0, work.depth, panel_at(work, 0, work.depth));
+          }
         }
-      }
-      for (int block = work.block_begin; block < work.block_end; ++block) {
-        convolve_tile(work, block, vectors, panel, stride, weights_of(work, block, 0, work.depth),
-                      output + block * K::kRows * work.geometry->out_plane + first);
-      }
+        for (int block = work.block_begin; block < work.block_end; ++block) {
+          convolve_tile(work, block, vectors, panel, stride, weights_of(work, block, 0, work.depth),
+                        output_at(work, block, first));
+        }
+      });
+    }
+  }
+
+  // Are terms read from the lines where they lie? More blocks read them faster from a panel: here,
+  // many of the vectors cross the end of a cache line.
+  static bool reads_taps(const GemmWork& work) {
+    return work.lines != nullptr && work.block_end - work.block_begin <= 2 &&
+           work.depth <= TapRuns<Input>::kMostTerms;
+  }
+
+  static void run_taps(const GemmWork& work) {
+    TapRuns<Panel> taps;
+    int loaded = 0;
+    int end = 0;
+    for (int begin = work.column_begin; begin < work.column_end; begin = end) {
+      const int row = begin / work.geometry->out_width;
+      end = row_end(work, row);
+      loaded = load_rows(work, row * work.geometry->stride_y, loaded);
+      find_taps(work, row, taps);
+      for_tiles(work, begin, end, [&](int first, int vectors) MPE_UNROLLED {
+        taps.offset = first - row * work.geometry->out_width;
+        for (int block = work.block_begin; block < work.block_end; ++block) {
+          convolve_taps(work, block, vectors, taps, weights_of(work, block, 0, work.depth),
+                        output_at(work, block, first));
+        }
+      });
     }
   }
 
@@ -252,6 +337,27 @@ class Gemm {
            static_cast<std::int64_t>(line) * geometry.stride_x * work.line_width;
   }
 
+  // In the lines.
+  static std::int64_t channel_distance(const GemmWork& work) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    return static_cast<std::int64_t>(geometry.kernel_y) * geometry.stride_x * work.line_width;
+  }
+
+  // The terms of an output row's first value.
+  static void find_taps(const GemmWork& work, int row, TapRuns<Input>& taps) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    taps.count = 0;
+    taps.channels = geometry.channels;
+    taps.stride = channel_distance(work);
+    for (int ky = 0; ky < geometry.kernel_y; ++ky) {
+      const Input* line = line_at(work, 0, row * geometry.stride_y + ky);
+      for (int kx = 0; kx < geometry.kernel_x; ++kx) {
+        const int phase = kx % geometry.stride_x;
+        taps.starts[taps.count++] = line + phase * work.line_width + kx / geometry.stride_x;
+      }
+    }
+  }
+
   static void load_lines(const GemmWork& work, int padded_row) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const std::int64_t plane = geometry.in_plane;
@@ -265,21 +371,47 @@ class Gemm {
       }
       const Input* from = static_cast<const Input*>(work.input) + channel * plane +
                           static_cast<std::int64_t>(y) * geometry.in_width;
-      for (int phase = 0; phase < stride; ++phase, to += work.line_width) {
-        const int outside = geometry.padding_x - phase;
-        const int first = limited((outside + stride - 1) / stride, 0, work.line_width);
-        const int x = first * stride - outside;
-        const int inside = (geometry.in_width - x + stride - 1) / stride;
-        const int count = limited(inside, 0, work.line_width - first);
-        fill_run(to, Input{}, first);
+      if (stride == 2) {
+        const LinePhase odd = pad_line(work, (geometry.padding_x + 1) % 2, to);
+        const LinePhase even = pad_line(work, geometry.padding_x % 2, to);
+        const int pairs = even.count < odd.count ? even.count : odd.count;
+        split_pairs<typename K::Vector>(from, even.to, odd.to, pairs);
+        // A row of an odd width ends with an even place.
+        copy_strided(even.to + pairs, from + 2 * pairs, even.count - pairs, 2);
+        continue;
+      }
+      for (int phase = 0; phase < stride; ++phase) {
+        const LinePhase line = pad_line(work, phase, to);
         if (stride == 1) {
-          copy_run(to + first, from + x, count);
+          copy_run(line.to, from + line.x, line.count);
         } else {
-          copy_strided(to + first, from + x, count, stride);
+          copy_strided(line.to, from + line.x, line.count, stride);
         }
-        fill_run(to + first + count, Input{}, work.line_width - first - count);
       }
     }
+  }
+
+  // The values of a row of the input that go to one of its lines: `count` from the x-th on, every
+  // stride_x-th.
+  struct LinePhase {
+    Input* to;
+    int x;
+    int count;
+  };
+
+  // Writes the padding before and after these values. `lines` are those of all phases.
+  static LinePhase pad_line(const GemmWork& work, int phase, Input* lines) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int stride = geometry.stride_x;
+    Input* to = lines + static_cast<std::int64_t>(phase) * work.line_width;
+    const int outside = geometry.padding_x - phase;
+    const int first = limited((outside + stride - 1) / stride, 0, work.line_width);
+    const int x = first * stride - outside;
+    const int inside = (geometry.in_width - x + stride - 1) / stride;
+    const int count = limited(inside, 0, work.line_width - first);
+    fill_run(to, Input{}, first);
+    fill_run(to + first + count, Input{}, work.line_width - first - count);
+    return {to + first, x, count};
   }
 
   static void pack_lines(const GemmWork& work, int pixel) {
@@ -287,8 +419,7 @@ class Gemm {
     const int y = pixel / geometry.out_width;
     const int top = y * geometry.stride_y;
     const int x = pixel - y * geometry.out_width;
-    const std::int64_t next =
-        static_cast<std::int64_t>(geometry.kernel_y) * geometry.stride_x * work.line_width;
+    const std::int64_t next = channel_distance(work);
     Panel* to = panel_at(work, 0, work.depth);
     const int channels = geometry.channels;
     const int kernel_x = geometry.kernel_x;
@@ -318,6 +449,19 @@ class Gemm {
         K::template convolve_tile<v.value + 1>(panel, panel_stride, weights, work.depth,
                                                *work.stage, work.first_channel + first, rows,
                                                output, work.geometry->out_plane);
+      }
+    });
+  }
+
+  static void convolve_taps(const GemmWork& work, int block, int vectors,
+                            const TapRuns<Panel>& taps, const Multiplier* weights, Input* output) {
+    const int first = block * K::kRows;
+    const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
+    unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+      if (vectors == v.value + 1) {
+        K::template convolve_taps<v.value + 1>(taps, weights, *work.stage,
+                                               work.first_channel + first, rows, output,
+                                               work.geometry->out_plane);
       }
     });
   }
@@ -443,6 +587,7 @@ constexpr GemmKernel gemm_kernel(int depth_step, int input_offset = 0) {
   kernel.input_offset = input_offset;
   kernel.weights = K::kWeights;
   kernel.takes_lines = Multiply::kFinishes;
+  kernel.repeats_bias = requires { K::kRepeatsBias; };
   kernel.run = Multiply::run;
   return kernel;
 }

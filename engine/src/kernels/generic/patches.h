@@ -131,7 +131,39 @@ inline int copy_evens(float* to, const float* from, int count) {
   return count;
 }
 
-// Both values of every pair. The last vectors overlap those before them.
+template <typename T>
+inline void copy_strided(T* to, const T* from, int count, int stride) {
+  if (stride == 2) {
+    for (int i = copy_evens(to, from, count); i < count; ++i) to[i] = from[2 * i];
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = from[i * stride];
+  }
+}
+
+// Where the values of pairs go, row by row: rows lie in turns in two planes.
+template <typename T>
+struct SplitRows {
+  T* even;            // of the first row
+  T* next;            // of the second one
+  std::int64_t step;  // from a row to the next in its plane
+  std::int64_t to_odds;
+
+  void advance() {
+    T* const after = even + step;
+    even = next;
+    next = after;
+  }
+};
+
+template <typename Vector, typename T>
+inline __attribute__((always_inline)) void split_vector(const T* from, T* even, T* odd) {
+  Vector columns[2];
+  deinterleave(from, columns);
+  store(even, columns[0]);
+  store(odd, columns[1]);
+}
+
+// The last vectors overlap those before them.
 template <typename Vector, typename T>
 inline void split_pairs(const T* from, T* even, T* odd, int count) {
   constexpr int kLanes = Vector::kLanes;
@@ -142,22 +174,41 @@ inline void split_pairs(const T* from, T* even, T* odd, int count) {
     }
     return;
   }
-  for (int i = 0; i < count; i += kLanes) {
-    if (i + kLanes > count) i = count - kLanes;
-    Vector columns[2];
-    deinterleave(from + 2 * i, columns);
-    store(even + i, columns[0]);
-    store(odd + i, columns[1]);
+  const int last = count - kLanes;
+  for (int i = 0; i < last; i += kLanes) split_vector<Vector>(from + 2 * i, even + i, odd + i);
+  split_vector<Vector>(from + 2 * last, even + last, odd + last);
+}
+
+template <typename Vector, int kVectors, typename T>
+inline void split_rows_of_vectors(const T* from, std::int64_t from_step, SplitRows<T> to, int count,
+                                  int rows) {
+  constexpr int kLanes = Vector::kLanes;
+  const std::int64_t last = count - kLanes;
+  for (int row = 0; row < rows; ++row, from += from_step, to.advance()) {
+    unroll<kVectors - 1>([&](auto i) MPE_UNROLLED {
+      constexpr int kAt = i.value * kLanes;
+      split_vector<Vector>(from + 2 * kAt, to.even + kAt, to.even + to.to_odds + kAt);
+    });
+    split_vector<Vector>(from + 2 * last, to.even + last, to.even + to.to_odds + last);
   }
 }
 
-template <typename T>
-inline void copy_strided(T* to, const T* from, int count, int stride) {
-  if (stride == 2) {
-    for (int i = copy_evens(to, from, count); i < count; ++i) to[i] = from[2 * i];
-  } else {
-    for (int i = 0; i < count; ++i) to[i] = from[i * stride];
+// As copy_rows().
+template <typename Vector, typename T>
+inline void split_rows(const T* from, std::int64_t from_step, SplitRows<T> to, int count,
+                       int rows) {
+  constexpr int kMostVectors = 6;
+  if (count < Vector::kLanes || count > kMostVectors * Vector::kLanes) {
+    for (; rows > 0; --rows, from += from_step, to.advance()) {
+      split_pairs<Vector>(from, to.even, to.even + to.to_odds, count);
+    }
+    return;
   }
+  unroll<kMostVectors>([&](auto i) MPE_UNROLLED {
+    if ((count + Vector::kLanes - 1) / Vector::kLanes == i.value + 1) {
+      split_rows_of_vectors<Vector, i.value + 1>(from, from_step, to, count, rows);
+    }
+  });
 }
 
 template <typename T>

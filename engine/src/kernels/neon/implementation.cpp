@@ -83,6 +83,7 @@ struct OrderedDepthwise : Fp32Depthwise {
 // Weights are read in pairs and used by lane. Everything is loaded ahead of its use: pixels by a
 // whole term, weights by one pair of rows or two, as far as the 32 registers reach.
 struct Fp32Product {
+  using Vector = F32;
   using Input = float;
   using Panel = float;
   using Weight = float;
@@ -163,6 +164,12 @@ struct Fp32Product {
                             float* output, std::int64_t pixels) {
     convolve_float_tile<Fp32Product, kUsed>(panel, panel_stride, weights, units, stage, channel,
                                             rows, output, pixels);
+  }
+  template <int kUsed>
+  static void convolve_taps(const TapRuns<float>& taps, const float* weights,
+                            const OutputStage& stage, int channel, int rows, float* output,
+                            std::int64_t pixels) {
+    convolve_float_taps<Fp32Product, kUsed>(taps, weights, stage, channel, rows, output, pixels);
   }
 
   // kStarts: the sums begin with the first products. Singles: accumulate_with_single()'s, for each

@@ -154,6 +154,7 @@ struct HalfWeights {
 };
 
 struct Fp16Product {
+  using Vector = F16;
   using Input = std::uint16_t;
   using Panel = std::uint16_t;
   using Weight = std::uint16_t;
@@ -212,70 +213,128 @@ struct Fp16Product {
   }
 
   // Bias, sums and activation in half.
+  static constexpr bool kRepeatsBias = true;
   template <int kUsed>
   static void convolve_tile(const std::uint16_t* panel, std::int64_t panel_stride,
                             const std::uint16_t* weights, int units, const OutputStage& stage,
                             int channel, int rows, std::uint16_t* output, std::int64_t pixels) {
+    const auto convolve = [&](auto used_rows) MPE_UNROLLED {
+      F16 sums[used_rows.value][kUsed];
+      start(sums, stage, channel);
+      add_runs<kUsed>(sums, panel, weights, units, panel_stride);
+      activate_all(stage.activation, sums);
+      store_rows(sums, rows, output, pixels);
+    };
+    if (rows > kRows / 2) {
+      convolve(Index<kRows>{});
+    } else {
+      convolve(Index<kRows / 2>{});
+    }
+  }
+
+  template <int kUsed>
+  static void convolve_taps(const TapRuns<std::uint16_t>& taps, const std::uint16_t* weights,
+                            const OutputStage& stage, int channel, int rows, std::uint16_t* output,
+                            std::int64_t pixels) {
     F16 sums[kRows][kUsed];
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      const F16 bias(stage.bias[channel + r.value]);
-      unroll<kUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
-    });
-    add_runs<kUsed>(sums, panel, weights, units, panel_stride);
+    start(sums, stage, channel);
+    taps.for_each<kRows>(weights,
+                         [&](const std::uint16_t* from, const std::uint16_t* of_tap) MPE_UNROLLED {
+                           add_terms<kUsed, false>(sums, from, of_tap, taps.channels, taps.stride);
+                         });
     activate_all(stage.activation, sums);
     store_rows(sums, rows, output, pixels);
   }
 
  private:
-  // Runs of kHalfTerms. The registers hold one run's sums, the earlier ones wait in memory.
-  // kStarts: the sums begin with the first products. Singles: accumulate_with_single()'s F16*.
-  template <int kUsed, bool kStarts = false, typename... Singles>
-  static inline __attribute__((always_inline)) void add_runs(F16 (&sums)[kRows][kUsed],
+  // A load for every vector: copies would keep the multiply-adds waiting.
+  template <int kOffset>
+  static void load_alone(F16& to, const std::uint16_t* from) {
+    asm volatile("ldr %q0, [%1, %2]" : "=w"(to.value) : "r"(from), "i"(kOffset * 2));
+  }
+
+  template <int kUsedRows, int kUsed>
+  static inline __attribute__((always_inline)) void start(F16 (&sums)[kUsedRows][kUsed],
+                                                          const OutputStage& stage, int channel) {
+    const auto* bias = static_cast<const std::uint16_t*>(stage.repeated_bias) +
+                       static_cast<std::int64_t>(channel) * kLanes;
+    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>(
+          [&](auto v) MPE_UNROLLED { load_alone<r.value * kLanes>(sums[r.value][v.value], bias); });
+    });
+  }
+
+  // Runs of kHalfTerms. kStarts: the sums begin with the first products. Singles:
+  // accumulate_with_single()'s F16*.
+  template <int kUsed, bool kStarts = false, int kUsedRows, typename... Singles>
+  static inline __attribute__((always_inline)) void add_runs(F16 (&sums)[kUsedRows][kUsed],
                                                              const std::uint16_t* panel,
                                                              const std::uint16_t* weights,
                                                              int units, std::int64_t panel_stride,
                                                              Singles... singles) {
-    int terms = units < kHalfTerms ? units : kHalfTerms;
+    const int terms = units < kHalfTerms ? units : kHalfTerms;
     add_terms<kUsed, kStarts>(sums, panel, weights, terms, panel_stride, singles...);
-    for (int left = units - terms; left > 0; left -= terms) {
-      panel += terms * panel_stride;
-      weights += terms * kRows;
-      terms = left < kHalfTerms ? left : kHalfTerms;
-      F16 earlier[kRows][kUsed];
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v)
-                          MPE_UNROLLED { earlier[r.value][v.value] = sums[r.value][v.value]; });
-      });
-      const F16 earlier_singles[] = {*singles..., F16()};
-      add_terms<kUsed, true>(sums, panel, weights, terms, panel_stride, singles...);
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
+    if (units == terms) return;
+    F16 waiting[kUsedRows][kUsed];
+    F16 waiting_singles[] = {*singles..., F16()};
+    copy_sums(sums, waiting);
+    add_further_runs(waiting, panel + terms * panel_stride, weights + terms * kRows, units - terms,
+                     panel_stride, (static_cast<void>(singles), waiting_singles)...);
+    copy_sums(waiting, sums);
+    ((*singles = waiting_singles[0]), ...);
+  }
+
+  // The registers hold one run's sums, the earlier ones wait in memory. A function of its own, so
+  // that sums of one run alone never leave the registers.
+  template <int kUsedRows, int kUsed, typename... Singles>
+  static __attribute__((noinline)) void add_further_runs(F16 (&sums)[kUsedRows][kUsed],
+                                                         const std::uint16_t* panel,
+                                                         const std::uint16_t* weights, int units,
+                                                         std::int64_t panel_stride,
+                                                         Singles... singles) {
+    while (units > 0) {
+      const int terms = units < kHalfTerms ? units : kHalfTerms;
+      F16 run[kUsedRows][kUsed];
+      F16 run_singles;
+      add_terms<kUsed, true>(run, panel, weights, terms, panel_stride,
+                             (static_cast<void>(singles), &run_singles)...);
+      unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
         unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          sums[r.value][v.value] = earlier[r.value][v.value] + sums[r.value][v.value];
+          sums[r.value][v.value] = sums[r.value][v.value] + run[r.value][v.value];
         });
       });
-      ((*singles = earlier_singles[0] + *singles), ...);
+      ((*singles = *singles + run_singles), ...);
+      panel += terms * panel_stride;
+      weights += terms * kRows;
+      units -= terms;
     }
   }
 
-  template <int kUsed, bool kStarts, typename... Singles>
-  static inline __attribute__((always_inline)) void add_terms(F16 (&sums)[kRows][kUsed],
+  template <int kUsedRows, int kUsed>
+  static inline __attribute__((always_inline)) void copy_sums(const F16 (&from)[kUsedRows][kUsed],
+                                                              F16 (&to)[kUsedRows][kUsed]) {
+    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED { to[r.value][v.value] = from[r.value][v.value]; });
+    });
+  }
+
+  template <int kUsed, bool kStarts, int kUsedRows, typename... Singles>
+  static inline __attribute__((always_inline)) void add_terms(F16 (&sums)[kUsedRows][kUsed],
                                                               const std::uint16_t* panel,
                                                               const std::uint16_t* weights,
                                                               int units, std::int64_t panel_stride,
                                                               Singles... singles) {
-    if constexpr (kStarts) {
-      add_term<kUsed, true>(sums, panel, weights, singles...);
+    // At least one: no branch lies between the sums' beginning and the first products.
+    add_term<kUsed, kStarts>(sums, panel, weights, singles...);
+    while (--units > 0) {
       panel += panel_stride;
       weights += kRows;
-      --units;
-    }
-    for (; units > 0; --units, panel += panel_stride, weights += kRows) {
       add_term<kUsed, false>(sums, panel, weights, singles...);
     }
   }
 
-  template <int kUsed, bool kStarts, typename... Singles>
-  static inline __attribute__((always_inline)) void add_term(F16 (&sums)[kRows][kUsed],
+  template <int kUsed, bool kStarts, int kUsedRows, typename... Singles>
+  static inline __attribute__((always_inline)) void add_term(F16 (&sums)[kUsedRows][kUsed],
                                                              const std::uint16_t* panel,
                                                              const std::uint16_t* weights,
                                                              Singles... singles) {
@@ -283,7 +342,7 @@ struct Fp16Product {
     float16x8_t values[kUsed];
     unroll<kUsed>([&](auto v)
                       MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
+    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         float16x8_t& sum = sums[r.value][v.value].value;
         sum = kStarts ? vmulq_laneq_f16(values[v.value], rows, r.value)
@@ -361,8 +420,9 @@ struct Fp16DepthwiseRows : Fp16Depthwise {
                         std::int64_t to_step, int count, int rows) {
     mpe::copy_rows(to, to_step, from, from_step, count, rows);
   }
-  static void split(const std::uint16_t* from, std::uint16_t* even, std::uint16_t* odd, int count) {
-    split_pairs<F16>(from, even, odd, count);
+  static void split_rows(const std::uint16_t* from, std::int64_t from_step,
+                         const SplitRows<std::uint16_t>& to, int count, int rows) {
+    mpe::split_rows<F16>(from, from_step, to, count, rows);
   }
 };
 
