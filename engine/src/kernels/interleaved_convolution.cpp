@@ -129,6 +129,7 @@ class InterleavedConvolution final : public Convolution {
     work.stage = &stage;
     work.weights = weights_.data();
     work.pool = pool_;
+    work.pixels = packs_pixels();
     work.rows = rows_;
     work.channel_words = channel_words_;
     work.depth = depth_;
@@ -152,6 +153,7 @@ class InterleavedConvolution final : public Convolution {
   }
 
   int halves() const { return pool_ ? 2 : 1; }
+  bool packs_pixels() const { return kernel_.packs_pixels && pointwise_ && !pool_; }
 
   // Threads share the pixels, so that no pixel is packed twice, unless that would leave some of
   // them with much less to do than others.
@@ -186,6 +188,7 @@ class InterleavedConvolution final : public Convolution {
 
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
   std::size_t strip_bytes() const {
+    if (packs_pixels()) return 0;
     const int columns = std::min(panel_step_ * kernel_.columns, geometry_.pixels() / halves());
     const int rows = interleaved_rows(geometry_, columns, halves());
     const auto words = static_cast<std::size_t>(channel_words_) *

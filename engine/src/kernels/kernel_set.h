@@ -235,6 +235,7 @@ struct InterleavedWork {
   const void* weights = nullptr;  // [block][word][rows of a block][unit]
   void* output = nullptr;
   bool pool = false;      // write the largest of each 2x2 outputs
+  bool pixels = false;    // InterleavedKernel::packs_pixels
   int rows = 0;           // output channels
   int channel_words = 0;  // of one pixel
   int depth = 0;          // words of a sum: [tap][channel word]
@@ -256,13 +257,14 @@ struct InterleavedWork {
 };
 
 struct InterleavedKernel {
-  int rows = 0;              // output channels of a tile
-  int columns = 0;           // output pixels of a tile
-  int unit = 0;              // channels of a word
-  int multiplier_bytes = 0;  // size of one widened weight; 0: weights are used as they are stored
-  int input_offset = 0;      // added to every input value (and padding) in the copy
-  int depth_step = 0;        // words of a panel that stays in the first-level cache
-  int block_bytes = 0;       // of weights that stay there beside it
+  int rows = 0;               // output channels of a tile
+  int columns = 0;            // output pixels of a tile
+  int unit = 0;               // channels of a word
+  int multiplier_bytes = 0;   // size of one widened weight; 0: weights are used as they are stored
+  int input_offset = 0;       // added to every input value (and padding) in the copy
+  int depth_step = 0;         // words of a panel that stays in the first-level cache
+  int block_bytes = 0;        // of weights that stay there beside it
+  bool packs_pixels = false;  // of a pointwise convolution: straight from the input, without a copy
   void (*run)(const InterleavedWork&) = nullptr;
 };
 

@@ -10,6 +10,7 @@
 // A kernel K is one of generic/gemm.h, with unit values of Panel in a word, and further offers
 //   interleave_words(rows, to)   sixteen words of kUnit rows of at least as many values
 //   kArranged, arrange(words, panel)   does the tile want the words of a unit in another order?
+//   interleave_arranged(rows, panel)   interleave_words() and arrange() at once, if it does
 //   accumulate_pixel(panel, weights, units, tile, fresh)   accumulate() for the first pixel alone;
 //               not every kernel has it
 // The including unit's vectors offer larger(a, b) and larger_of_pairs(a, b).
@@ -34,7 +35,7 @@ class Interleaved {
     for (int panel = work.panel_begin; panel < work.panel_end; panel += work.panel_step) {
       const int left = work.panel_end - panel;
       const Range panels = {panel, left < work.panel_step ? left : work.panel_step};
-      const Strip strip = Copy::copy_rows(work, panels);
+      const Strip strip = packs_pixels(work) ? Strip{} : Copy::copy_rows(work, panels);
       for (int depth = 0; depth < work.depth; depth += work.depth_step) {
         multiply(work, strip, panels, depth, writer);
       }
@@ -96,6 +97,12 @@ class Interleaved {
       }
     }
     for (int p = joined_panels(work, panels); p < panels.count; ++p) {
+      if constexpr (K::kArranged) {
+        if (work.pixels) {
+          Copy::pack_pixels(work, panels.begin + p, depth, words, packed + p * panel_words);
+          continue;
+        }
+      }
       if (lying_start(work, strip, panels.begin + p) != nullptr) continue;
       for (int half = 0; half < height; ++half) {
         Copy::pack(work, strip, panels.begin + p, half, depth, words,
@@ -135,6 +142,8 @@ class Interleaved {
       }
     }
   }
+
+  static bool packs_pixels(const InterleavedWork& work) { return K::kArranged && work.pixels; }
 
   // Channels of a block.
   static int rows_of(const InterleavedWork& work, int block) {
@@ -496,6 +505,7 @@ constexpr InterleavedKernel interleaved_kernel(int depth_step, int block_bytes,
   kernel.input_offset = input_offset;
   kernel.depth_step = depth_step;
   kernel.block_bytes = block_bytes;
+  kernel.packs_pixels = K::kArranged;
   kernel.run = Multiply::run;
   return kernel;
 }

@@ -100,19 +100,41 @@ class InterleavedCopy {
     }
   }
 
+  // The same of a pointwise convolution, straight from the input, arranged.
+  static void pack_pixels(const InterleavedWork& work, int panel, int depth, int words, Word* to) {
+    const int pixel = panel * kColumns;
+    const int count = column_count(work, panel);
+    for (int word = depth; word < depth + words; ++word, to += kColumns) {
+      const std::int8_t* channels[K::kUnit];
+      find_channels(work, word, channels);
+      std::int8_t few[K::kUnit][kColumns];
+      for (int c = 0; c < K::kUnit; ++c) {
+        channels[c] += pixel;
+        if (count == kColumns) continue;
+        copy_run(few[c], channels[c], count);
+        channels[c] = few[c];
+      }
+      K::interleave_arranged(channels, reinterpret_cast<Panel*>(to));
+    }
+  }
+
  private:
   static constexpr int kWordsAtOnce = 16;
   static_assert(K::kUnit * sizeof(Panel) == sizeof(Word));
 
-  static void copy_plane(const InterleavedWork& work, int word, int y, int rows, Word* to) {
-    const ConvolutionGeometry& geometry = *work.geometry;
-    const std::int64_t plane = geometry.in_plane;
-    const std::int8_t* channels[K::kUnit];
+  static inline __attribute__((always_inline)) void find_channels(
+      const InterleavedWork& work, int word, const std::int8_t* (&channels)[K::kUnit]) {
     for (int c = 0; c < K::kUnit; ++c) {
       // What stands for a channel too many meets weights of zero.
-      const int channel = limited(word * K::kUnit + c, 0, geometry.channels - 1);
-      channels[c] = work.input + channel * plane;
+      const int channel = limited(word * K::kUnit + c, 0, work.geometry->channels - 1);
+      channels[c] = work.input + channel * work.geometry->in_plane;
     }
+  }
+
+  static void copy_plane(const InterleavedWork& work, int word, int y, int rows, Word* to) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const std::int8_t* channels[K::kUnit];
+    find_channels(work, word, channels);
     const int width = work.row_words;
     // Rows without padding that follow each other are one.
     if (geometry.stride_x == 1 && geometry.padding_x == 0 && geometry.in_width == width && y >= 0 &&

@@ -347,17 +347,22 @@ struct Int8Product {
   }
 
   static void interleave(const std::int8_t* rows, std::int8_t* panel) {
-    const int8x16_t a = vld1q_s8(rows);
-    const int8x16_t b = vld1q_s8(rows + 16);
-    const int8x16_t c = vld1q_s8(rows + 32);
-    const int8x16_t d = vld1q_s8(rows + 48);
-    interleave_eight(vzip1q_s8(a, b), vzip1q_s8(c, d), panel);
-    interleave_eight(vzip2q_s8(a, b), vzip2q_s8(c, d), panel + 32);
+    const std::int8_t* const four[] = {rows, rows + 16, rows + 32, rows + 48};
+    interleave_arranged(four, panel);
   }
 
   static constexpr bool kArranged = true;
   static void interleave_words(const std::int8_t* const (&rows)[kUnit], std::int8_t* to) {
     interleave_four(rows, to);
+  }
+  static inline __attribute__((always_inline)) void interleave_arranged(
+      const std::int8_t* const (&rows)[kUnit], std::int8_t* panel) {
+    const int8x16_t a = vld1q_s8(rows[0]);
+    const int8x16_t b = vld1q_s8(rows[1]);
+    const int8x16_t c = vld1q_s8(rows[2]);
+    const int8x16_t d = vld1q_s8(rows[3]);
+    interleave_eight(vzip1q_s8(a, b), vzip1q_s8(c, d), panel);
+    interleave_eight(vzip2q_s8(a, b), vzip2q_s8(c, d), panel + 32);
   }
   // Sixteen pixels' four terms, from pixel by pixel to the first and second pairs of four pixels.
   static void arrange(std::int8_t* panel) {
