@@ -2,10 +2,11 @@
 // 32-bit word: the copy is made once for all taps, has its padding in it, and a panel of patches is
 // then runs of whole words, whatever the tap; where there are few of these, they are multiplied
 // where they lie. Every panel meets several blocks of weights while it is in the first-level cache.
-// The copy and its panels are in generic/interleaved_copy.h, what becomes of the sums is in
-// generic/interleaved_output.h. Where outputs are pooled, panels come in pairs, of even and of odd
-// output rows, and the largest of four sums is what becomes an output: bias, activation and
-// rounding do not change the order of sums.
+// Where the tile wants another order, panels of a pointwise convolution need no copy: they are made
+// from the input at once. The copy and the panels are in generic/interleaved_copy.h, what becomes
+// of the sums is in generic/interleaved_output.h. Where outputs are pooled, panels come in pairs,
+// of even and of odd output rows, and the largest of four sums is what becomes an output: bias,
+// activation and rounding do not change the order of sums.
 //
 // A kernel K is one of generic/gemm.h, with unit values of Panel in a word, and further offers
 //   interleave_words(rows, to)   sixteen words of kUnit rows of at least as many values
