@@ -190,7 +190,7 @@ class GemmConvolution final : public Convolution {
 
   OutputStage stage_for(const ScaleAndZero* dynamic_input, std::byte* scratch) const {
     OutputStage stage = constants_.stage_for(dynamic_input, scratch);
-    stage.repeated_bias = repeated_bias_.data();
+    stage.repeated_bias = repeated_bias_.as<std::uint16_t>();
     return stage;
   }
 
@@ -282,19 +282,13 @@ class GemmConvolution final : public Convolution {
     constants_.finish(kernel_.input_offset);
   }
 
-  // Also for the rows that blocks have beyond the last channel.
+  // A last block may have more rows than there are channels.
   void repeat_bias(std::span<const float> bias) {
     const auto lanes = static_cast<std::size_t>(kernel_.lanes);
     const std::size_t channels = bias.size() + static_cast<std::size_t>(block_rows_);
-    repeated_bias_ = AlignedBuffer(channels * lanes * weight_size(kernel_.weights));
-    for (std::size_t i = 0; i < bias.size() * lanes; ++i) {
-      const float value = bias[i / lanes];
-      if (kernel_.weights == WeightFormat::kFloat) {
-        repeated_bias_.as<float>()[i] = value;
-      } else {
-        repeated_bias_.as<Half>()[i] = half_from_float(value);
-      }
-    }
+    repeated_bias_ = AlignedBuffer(channels * lanes * sizeof(Half));
+    auto* halves = repeated_bias_.as<Half>();
+    for (const float value : bias) halves = std::fill_n(halves, lanes, half_from_float(value));
   }
 
   const GemmKernel& kernel_;
@@ -309,7 +303,7 @@ class GemmConvolution final : public Convolution {
   GroupGeometry geometry_;
   OutputConstants constants_;
   AlignedBuffer weights_;        // [group][block][depth / unit][rows of a block][unit]
-  AlignedBuffer repeated_bias_;  // [channel][lanes], for kernels that load it so
+  AlignedBuffer repeated_bias_;  // [channel][lanes] halves, for kernels that load them so
   int block_rows_ = 0;
   int blocks_ = 0;
   int depth_ = 0;

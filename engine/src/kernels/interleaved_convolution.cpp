@@ -129,7 +129,7 @@ class InterleavedConvolution final : public Convolution {
     work.stage = &stage;
     work.weights = weights_.data();
     work.pool = pool_;
-    work.pixels = packs_pixels();
+    work.packs_pixels = packs_pixels();
     work.rows = rows_;
     work.channel_words = channel_words_;
     work.depth = depth_;

@@ -54,7 +54,7 @@ struct OutputStage {
   OutputKind kind = OutputKind::kFloat;
   Activation activation = Activation::kLinear;
   const float* bias = nullptr;
-  const void* repeated_bias = nullptr;       // GemmKernel::repeats_bias: [channel][lanes]
+  const std::uint16_t* repeated_bias = nullptr;  // in half: [channel][GemmKernel::lanes]
   const std::int32_t* offset = nullptr;      // added to the sum: bias and zero point's correction
   const float* multiplier = nullptr;         // sum to real value, or to output steps if foldable
   const float* six = nullptr;                // relu6's limit in output steps
@@ -119,7 +119,7 @@ struct GemmKernel {
   int input_offset = 0;      // int8: added to every input value (and padding) in packing
   WeightFormat weights = WeightFormat::kFloat;
   bool takes_lines = false;
-  bool repeats_bias = false;  // loads it as a vector of values like its weights
+  bool repeats_bias = false;  // loads OutputStage::repeated_bias
   void (*run)(const GemmWork&) = nullptr;
   // The same for very few pixels: weights are packed in blocks of `vector_rows`.
   int vector_rows = 0;
@@ -234,13 +234,13 @@ struct InterleavedWork {
   const std::int8_t* input = nullptr;
   const void* weights = nullptr;  // [block][word][rows of a block][unit]
   void* output = nullptr;
-  bool pool = false;      // write the largest of each 2x2 outputs
-  bool pixels = false;    // InterleavedKernel::packs_pixels
-  int rows = 0;           // output channels
-  int channel_words = 0;  // of one pixel
-  int depth = 0;          // words of a sum: [tap][channel word]
-  int depth_step = 0;     // words packed at once
-  int block_begin = 0;    // this share's row blocks
+  bool pool = false;          // write the largest of each 2x2 outputs
+  bool packs_pixels = false;  // see InterleavedKernel
+  int rows = 0;               // output channels
+  int channel_words = 0;      // of one pixel
+  int depth = 0;              // words of a sum: [tap][channel word]
+  int depth_step = 0;         // words packed at once
+  int block_begin = 0;        // this share's row blocks
   int block_end = 0;
   int block_step = 0;   // row blocks that one panel meets before the next one
   int panel_begin = 0;  // this share's panels; where outputs are pooled, pairs of panels
@@ -264,7 +264,7 @@ struct InterleavedKernel {
   int input_offset = 0;       // added to every input value (and padding) in the copy
   int depth_step = 0;         // words of a panel that stays in the first-level cache
   int block_bytes = 0;        // of weights that stay there beside it
-  bool packs_pixels = false;  // of a pointwise convolution: straight from the input, without a copy
+  bool packs_pixels = false;  // makes panels of a pointwise convolution without the copy
   void (*run)(const InterleavedWork&) = nullptr;
 };
 

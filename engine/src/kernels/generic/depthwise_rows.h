@@ -10,8 +10,7 @@
 //   load<kOffset>(to, from), fence_loads() between loads and changes of the strip
 //   multiply_add<kTap>(sum, value, weights), store(to, value, count)
 //   copy(from, to), copy_rows(from, from_step, to, to_step, count, rows)   Input to Value
-//   split_rows(from, from_step, to, count, rows)   the same of pairs: SplitRows of
-//   generic/patches.h
+//   split_rows(from, from_step, to, count, rows)   the same; even and odd columns part
 #pragma once
 
 #include <cstdint>

@@ -11,11 +11,10 @@
 //               sums [kRows][kVectors * kLanes], or starts it; kernels of floats also take the
 //               distances between the rows of the panel and of the tile
 //   convolve_tile<V>(panel, panel_stride, weights, units, stage, channel, rows, output, pixels)
-//               writes the outputs of a tile of V vectors whose sums need not wait for more depth;
-//               kernels whose Panel is Input and whose sums are floats have it
-//   Vector      of Inputs; these kernels have it, too
-//   kRepeatsBias   there if convolve_tile() and convolve_taps() use the stage's repeated bias
+//               writes the outputs of a tile of V vectors whose sums need not wait for more depth
 //   convolve_taps<V>(taps, weights, stage, channel, rows, output, pixels)   the same of TapRuns
+//   Vector      of Inputs. Kernels whose Panel is Input and whose sums are floats have these three
+//   kRepeatsBias   exists if these kernels load OutputStage::repeated_bias
 //   interleave(rows, panel)   packs kUnit rows of gathered values; unused if kUnit is 1 and Panel
 //               is Input
 //   widen(from, to, count)    Weight to Multiplier; unused where they are the same
@@ -97,7 +96,7 @@ inline __attribute__((always_inline)) void store_rows(const Vector (&tile)[kRows
 // A tile's terms where they lie: a run for each tap, with a row for each channel.
 template <typename T>
 struct TapRuns {
-  static constexpr int kMostTerms = 64;  // so few may be added up in halves
+  static constexpr int kMostTerms = 64;
   const T* starts[kMostTerms];
   int count = 0;
   int offset = 0;  // from there to the tile's first value
@@ -440,29 +439,31 @@ class Gemm {
     }
   }
 
-  static void convolve_tile(const GemmWork& work, int block, int vectors, const Panel* panel,
-                            std::int64_t panel_stride, const Multiplier* weights, Input* output) {
+  // Calls convolve(vectors as a constant, channel, rows) for a tile of a block.
+  template <typename Convolve>
+  static inline __attribute__((always_inline)) void with_tile(const GemmWork& work, int block,
+                                                              int vectors,
+                                                              const Convolve& convolve) {
     const int first = block * K::kRows;
     const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
     unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-      if (vectors == v.value + 1) {
-        K::template convolve_tile<v.value + 1>(panel, panel_stride, weights, work.depth,
-                                               *work.stage, work.first_channel + first, rows,
-                                               output, work.geometry->out_plane);
-      }
+      if (vectors == v.value + 1) convolve(Index<v.value + 1>{}, work.first_channel + first, rows);
+    });
+  }
+
+  static void convolve_tile(const GemmWork& work, int block, int vectors, const Panel* panel,
+                            std::int64_t panel_stride, const Multiplier* weights, Input* output) {
+    with_tile(work, block, vectors, [&](auto used, int channel, int rows) MPE_UNROLLED {
+      K::template convolve_tile<used.value>(panel, panel_stride, weights, work.depth, *work.stage,
+                                            channel, rows, output, work.geometry->out_plane);
     });
   }
 
   static void convolve_taps(const GemmWork& work, int block, int vectors,
                             const TapRuns<Panel>& taps, const Multiplier* weights, Input* output) {
-    const int first = block * K::kRows;
-    const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
-    unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-      if (vectors == v.value + 1) {
-        K::template convolve_taps<v.value + 1>(taps, weights, *work.stage,
-                                               work.first_channel + first, rows, output,
-                                               work.geometry->out_plane);
-      }
+    with_tile(work, block, vectors, [&](auto used, int channel, int rows) MPE_UNROLLED {
+      K::template convolve_taps<used.value>(taps, weights, *work.stage, channel, rows, output,
+                                            work.geometry->out_plane);
     });
   }
 

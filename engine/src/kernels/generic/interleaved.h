@@ -36,7 +36,7 @@ class Interleaved {
     for (int panel = work.panel_begin; panel < work.panel_end; panel += work.panel_step) {
       const int left = work.panel_end - panel;
       const Range panels = {panel, left < work.panel_step ? left : work.panel_step};
-      const Strip strip = packs_pixels(work) ? Strip{} : Copy::copy_rows(work, panels);
+      const Strip strip = work.packs_pixels ? Strip{} : Copy::copy_rows(work, panels);
       for (int depth = 0; depth < work.depth; depth += work.depth_step) {
         multiply(work, strip, panels, depth, writer);
       }
@@ -99,7 +99,7 @@ class Interleaved {
     }
     for (int p = joined_panels(work, panels); p < panels.count; ++p) {
       if constexpr (K::kArranged) {
-        if (work.pixels) {
+        if (work.packs_pixels) {
           Copy::pack_pixels(work, panels.begin + p, depth, words, packed + p * panel_words);
           continue;
         }
@@ -143,8 +143,6 @@ class Interleaved {
       }
     }
   }
-
-  static bool packs_pixels(const InterleavedWork& work) { return K::kArranged && work.pixels; }
 
   // Channels of a block.
   static int rows_of(const InterleavedWork& work, int block) {

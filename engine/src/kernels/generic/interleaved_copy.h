@@ -100,7 +100,7 @@ class InterleavedCopy {
     }
   }
 
-  // The same of a pointwise convolution, straight from the input, arranged.
+  // The same of a pointwise convolution, straight from the input and arranged.
   static void pack_pixels(const InterleavedWork& work, int panel, int depth, int words, Word* to) {
     const int pixel = panel * kColumns;
     const int count = column_count(work, panel);

@@ -193,7 +193,7 @@ inline void split_rows_of_vectors(const T* from, std::int64_t from_step, SplitRo
   }
 }
 
-// As copy_rows().
+// Pairs of several rows: like copy_rows(), without a loop over the values of each.
 template <typename Vector, typename T>
 inline void split_rows(const T* from, std::int64_t from_step, SplitRows<T> to, int count,
                        int rows) {

@@ -236,6 +236,7 @@ struct Fp16Product {
   static void convolve_taps(const TapRuns<std::uint16_t>& taps, const std::uint16_t* weights,
                             const OutputStage& stage, int channel, int rows, std::uint16_t* output,
                             std::int64_t pixels) {
+    static_assert(TapRuns<std::uint16_t>::kMostTerms <= kHalfTerms);
     F16 sums[kRows][kUsed];
     start(sums, stage, channel);
     taps.for_each<kRows>(weights,
@@ -256,8 +257,7 @@ struct Fp16Product {
   template <int kUsedRows, int kUsed>
   static inline __attribute__((always_inline)) void start(F16 (&sums)[kUsedRows][kUsed],
                                                           const OutputStage& stage, int channel) {
-    const auto* bias = static_cast<const std::uint16_t*>(stage.repeated_bias) +
-                       static_cast<std::int64_t>(channel) * kLanes;
+    const std::uint16_t* bias = stage.repeated_bias + static_cast<std::int64_t>(channel) * kLanes;
     unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
       unroll<kUsed>(
           [&](auto v) MPE_UNROLLED { load_alone<r.value * kLanes>(sums[r.value][v.value], bias); });
