@@ -81,7 +81,7 @@ class _Ending:
         self._raise(frame)
 
     def lose(self) -> None:
-        """Python has printed the exception and dropped it, as it does in weakref callbacks and __del__."""
+        """Python has dropped the exception, as it does in weakref callbacks and __del__."""
         self.due = self.raised
 
     def _raise(self, frame: FrameType | None) -> None:
@@ -133,7 +133,7 @@ def _waking_the_main_thread(ending: _Ending) -> Iterator[None]:
     def lose(lost: sys.UnraisableHookArgs) -> None:
         if isinstance(lost.exc_value, KeyboardInterrupt):
             ending.lose()
-            writer.send(bytes([signal.SIGTERM]))  # any signal but the waking one has the main thread woken
+            writer.send(bytes([signal.SIGTERM]))  # wake() acts on any number other than _WAKE
         else:
             hook(lost)
 

@@ -201,7 +201,11 @@ def test_a_signal_whose_exception_python_drops_ends_the_command(number: signal.S
     assert isinstance(caught.value, Ended) == (number == signal.SIGTERM)
 
 
-def test_an_import_that_takes_its_locks_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_takes_its_locks_is_not_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_once.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
     # In C: the handler has to run in the frame of importlib.
     locks = {
         "acquire_lock": functools.partial(signal.raise_signal, signal.SIGTERM),
@@ -211,7 +215,7 @@ def test_an_import_that_takes_its_locks_is_not_interrupted(monkeypatch: pytest.M
     def importing() -> None:
         with monkeypatch.context() as patch:
             patch.setattr(importlib._bootstrap, "_imp", SimpleNamespace(**vars(_imp) | locks))
-            importlib.import_module("nturl2path")
+            importlib.import_module("imported_once")
         time.sleep(10)
 
     with pytest.raises(Ended) as caught, ended_by_signals():
