@@ -102,12 +102,12 @@ def client() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="module")
 def compiled_kernels() -> list[Mount]:
-    """Folders by which the newcomer's Zig shares kernels' objects with this machine's: most of the work of
-    a build: compiler and sources are the same. Zig takes an object only if its source has the same path and
-    inode, and compares headers by content.
+    """This machine's sources of kernels and Zig's cache. The newcomer's Zig finds the kernels there, compiled
+    by the same compiler from the same sources: most of the work of a build. It compiles everything else.
+    Zig reuses an object only if its source has the same path and inode; it compares headers by content.
     """
     if os.geteuid() != 0:
-        return []  # root's objects would stay in a user's cache
+        return []  # the container's root would write to a user's cache
     zig = load_toolchain("zig")
     sources = read_sources(zig)
     kernels = []
