@@ -427,38 +427,50 @@ TEST(sums_of_halves_stay_within_their_bound) {
   }
 }
 
-// One product by 1, so that the sums are the inputs: SiLU's error alone. In half arithmetic it is
-// at most 3.5 roundings, and 1e-6 where the result is next to nothing.
-TEST(swish_of_halves_is_off_by_few_roundings) {
+// One product by 1, so that the sums are the inputs: the activation's error alone. In half
+// arithmetic it is at most 3.5 roundings, and 1e-6 where the result is next to nothing.
+void check_activation_of_halves(Activation activation, double (*exact)(double)) {
   mpe::ThreadPool pool(1);
-  Problem problem;
-  ConvolutionRequest& request = problem.request;
-  request.shape.in = {1, 64, 64};
-  request.shape.out = {9, 64, 64};
-  request.precision = request.output_precision = Precision::kFp16;
-  request.activation = Activation::kSwish;
-  problem.weights.assign(9, 1.0F);
-  problem.bias.assign(9, 0.0F);
-  request.weights = problem.weights;
-  request.bias = problem.bias;
-  std::vector<double> expected;
-  for (int i = 0; i < 64 * 64; ++i) {
-    const mpe::Half half = mpe::half_from_float(static_cast<float>(i - 2048) / 100.0F);
-    const auto* bytes = reinterpret_cast<const std::byte*>(&half);
-    problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
-    const double x = static_cast<double>(mpe::half_to_float(half));
-    expected.push_back(x / (1.0 + std::exp(-x)));
-  }
-  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
-    if (!set.supported) continue;
-    const auto convolution = mpe::make_convolution(request, {.isa = set.name, .algorithm = "gemm"});
-    const auto actual = run(*convolution, problem, pool);
-    for (std::size_t i = 0; i < 9 * expected.size(); ++i) {
-      const double want = expected[i % expected.size()];
-      const double error = std::abs(value_at(actual, Precision::kFp16, i) - want);
-      CHECK(error <= 3.5 * 0x1p-11 * std::abs(want) + 1e-6);
+  // Whole tiles of output channels, and parts of them.
+  for (const int channels : {2, 4, 8, 9}) {
+    Problem problem;
+    ConvolutionRequest& request = problem.request;
+    request.shape.in = {1, 64, 65};
+    request.shape.out = {channels, 64, 65};
+    request.precision = request.output_precision = Precision::kFp16;
+    request.activation = activation;
+    problem.weights.assign(static_cast<std::size_t>(channels), 1.0F);
+    problem.bias.assign(static_cast<std::size_t>(channels), 0.0F);
+    request.weights = problem.weights;
+    request.bias = problem.bias;
+    std::vector<double> expected;
+    for (int i = 0; i < 64 * 65; ++i) {
+      const mpe::Half half = mpe::half_from_float(static_cast<float>(i - 2080) / 100.0F);
+      const auto* bytes = reinterpret_cast<const std::byte*>(&half);
+      problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
+      expected.push_back(exact(static_cast<double>(mpe::half_to_float(half))));
+    }
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported) continue;
+      const auto convolution =
+          mpe::make_convolution(request, {.isa = set.name, .algorithm = "gemm"});
+      const auto actual = run(*convolution, problem, pool);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(channels) * expected.size(); ++i) {
+        const double want = expected[i % expected.size()];
+        const double error = std::abs(value_at(actual, Precision::kFp16, i) - want);
+        CHECK(error <= 3.5 * 0x1p-11 * std::abs(want) + 1e-6);
+      }
     }
   }
+}
+
+TEST(swish_of_halves_is_off_by_few_roundings) {
+  check_activation_of_halves(Activation::kSwish, [](double x) { return x / (1 + std::exp(-x)); });
+}
+
+TEST(logistic_of_halves_is_off_by_few_roundings) {
+  check_activation_of_halves(Activation::kLogistic,
+                             [](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
 TEST(in_place_gives_the_same_bits) {

@@ -179,13 +179,10 @@ class WinogradLayer {
         terms(static_cast<double>(form.all_values()) * shape.in.channels * blocks),
         kernel_(kernel),
         channels_(shape.in.channels),
-        rows_of_tiles_(divide_up(shape.out.height, form.tile)),
-        positions_(form.all_positions()) {
-    const TransformCost transform = transform_cost(form);
-    const int tiles_x = divide_up(shape.out.width, form.tile);
-    transforms = rows_of_tiles_ * divide_up(tiles_x, kernel.lanes) * transform.input * channels_ +
-                 divide_up(tiles, kernel.sum_lanes) * transform.output * shape.out.channels;
-  }
+        tiles_x_(divide_up(shape.out.width, form.tile)),
+        positions_(form.all_positions()),
+        transform_(transform_cost(form)),
+        output_(divide_up(tiles, kernel.sum_lanes) * transform_.output * shape.out.channels) {}
 
   // By blocks of so many tiles.
   double product_cost(int size) const {
@@ -197,14 +194,24 @@ class WinogradLayer {
         has_wide_vectors(kernel_) ? kOperationsPerWideProduct : kOperationsPerProduct;
     return passes * positions_ * blocks * product;
   }
-  double segment_cost(double passes) const {
-    return (passes + std::max(passes, rows_of_tiles_)) * channels_ * kOperationsPerSegment;
+  // Of the transforms, by blocks of so many tiles: a row of tiles that goes over the end of a block
+  // has a segment in each, with vectors of its own.
+  double transforms(int size) const {
+    double segments = 0.0;
+    double vectors = 0.0;
+    for (int first = 0; first < tiles;) {
+      const int end =
+          std::min({tiles, (first / size + 1) * size, (first / tiles_x_ + 1) * tiles_x_});
+      segments += 1.0;
+      vectors += divide_up(end - first, kernel_.lanes);
+      first = end;
+    }
+    return channels_ * (segments * kOperationsPerSegment + vectors * transform_.input) + output_;
   }
 
   const int tiles;
   const int blocks;    // of output channels
   const double terms;  // of all positions and blocks
-  double transforms = 0.0;
 
  private:
   double row_of(int count) const {
@@ -219,8 +226,10 @@ class WinogradLayer {
 
   const WinogradKernel& kernel_;
   const double channels_;
-  const double rows_of_tiles_;
+  const int tiles_x_;
   const double positions_;
+  const TransformCost transform_;
+  const double output_;
 };
 
 }  // namespace
@@ -345,8 +354,8 @@ WinogradPlan plan_image(const ConvolutionShape& shape, const WinogradKernel& ker
   const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
   plan.scratch_bytes = static_cast<std::size_t>(threads) * (block.panel_bytes + block.line_bytes);
   const double vectors = divide_up(layer.tiles, kernel.sum_lanes);
-  plan.cost = vectors * shape.out.channels * kOperationsPerImageVector + layer.transforms +
-              layer.segment_cost(divide_up(layer.tiles, plan.tiles));
+  plan.cost =
+      vectors * shape.out.channels * kOperationsPerImageVector + layer.transforms(plan.tiles);
   return plan;
 }
 
@@ -390,9 +399,8 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     }
     const DepthPlan depth = plan_depth(shape, kernel, block, mean_depth, chunks);
     plan.depth_step = depth.step;
-    plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.segment_cost(passes) +
-                 passes * positions * depth.cost + layer.transforms +
-                 plan.bytes * kOperationsPerByte;
+    plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.transforms(size) +
+                 passes * positions * depth.cost + plan.bytes * kOperationsPerByte;
     plan.scratch_bytes =
         at_once * block_bytes + static_cast<std::size_t>(threads) *
                                     (block.line_bytes + winograd_multiplier_bytes(kernel, plan));
@@ -400,6 +408,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     return block_bytes <= scratch_bytes;
   };
   const int step = kernel.lanes * kernel.vectors;
+  const int tiles_x = divide_up(shape.out.width, form.tile);
   for (int chunks = 1; chunks <= kMostChunks && chunks <= blocks; chunks *= 2) {
     const int chunk_blocks = divide_up(blocks, chunks);
     for (int size = std::min(step, tiles); consider(size, chunk_blocks) && size < tiles;) {
@@ -410,6 +419,8 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
       const int size = divide_up(divide_up(tiles, shares), kernel.lanes) * kernel.lanes;
       consider(std::min(size, tiles), chunk_blocks);
     }
+    // Whole rows of tiles.
+    for (int size = tiles_x; size < tiles && consider(size, chunk_blocks);) size += tiles_x;
   }
   return cheapest.best();
 }
@@ -461,8 +472,8 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
                          kCacheLine;
     const double transform = weight_transform_cost(kernel);
     const double barriers = threads > 1 ? 2.0 * passes * threads * kOperationsPerBarrier : 0.0;
-    plan.cost += layer.product_cost(plan.tiles) + layer.transforms +
-                 layer.call_cost(passes) * steps + layer.segment_cost(passes) + barriers +
+    plan.cost += layer.product_cost(plan.tiles) + layer.transforms(plan.tiles) +
+                 layer.call_cost(passes) * steps + barriers +
                  passes * (stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
                            2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
                  plan.bytes * kOperationsPerByte;

@@ -51,10 +51,16 @@ inline void copy_run(T* to, const T* from, int count) {
   const int bytes = count * static_cast<int>(sizeof(T));
   // Whatever is left over is covered by a last block that overlaps the one before.
   if (bytes >= 16) {
-    int i = 0;
-    for (; i + 64 < bytes; i += 64) copy_block<64>(target + i, source + i);
-    for (; i + 16 < bytes; i += 16) copy_block<16>(target + i, source + i);
-    copy_block<16>(target + bytes - 16, source + bytes - 16);
+    int left = bytes;
+    for (; left > 64; left -= 64, target += 64, source += 64) {
+      copy_block<64>(target, source);
+      asm volatile("" : "+r"(left));  // or Clang makes calls of memcpy of these loops
+    }
+    for (; left > 16; left -= 16, target += 16, source += 16) {
+      copy_block<16>(target, source);
+      asm volatile("" : "+r"(left));
+    }
+    copy_block<16>(target + left - 16, source + left - 16);
   } else if (bytes >= 8) {
     copy_block<8>(target, source);
     copy_block<8>(target + bytes - 8, source + bytes - 8);
@@ -213,7 +219,14 @@ inline void split_rows(const T* from, std::int64_t from_step, SplitRows<T> to, i
 
 template <typename T>
 inline void fill_run(T* to, T value, int count) {
-  for (int i = 0; i < count; ++i) to[i] = value;
+  if (count * static_cast<int>(sizeof(T)) > 16) {
+    for (int i = 0; i < count; ++i) to[i] = value;
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    to[i] = value;
+    asm volatile("" : "+r"(i));  // for a few values a call of memset takes longer
+  }
 }
 
 inline int limited(int value, int low, int high) {

@@ -79,31 +79,39 @@ class WinogradInput {
     // with, and its overflow be taken for one of this layer.
     fill_run(lines, Panel{}, kInput * work.line_width);
     const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    Panel* starts[kInput * kInput];
+    find_panels(work, starts);
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
       const Input* input = static_cast<const Input*>(work.input) + channel * plane;
-      const std::int64_t row = std::int64_t{channel} * work.panel_stride;
       for_segments(work, [&](const TileSegment& segment) {
         transform_columns(work, segment, input, zeros, lines);
-        auto* panels = reinterpret_cast<Panel*>(work.panels) + segment.first;
         // Two lines at once, so that none waits for its own results.
         unroll<(kInput + 1) / 2>([&](auto i) MPE_UNROLLED {
           constexpr int kFirst = 2 * i.value;
-          transform_rows<kFirst, (kFirst + 1 < kInput ? 2 : 1)>(work, segment, lines, panels, row);
+          constexpr int kLines = kFirst + 1 < kInput ? 2 : 1;
+          transform_rows<kFirst, kLines>(work, segment, lines, starts, channel);
         });
       });
     }
   }
 
  private:
-  // From the panels' begin to value (a, b) of a channel's transformed tile; `row` is the channel
-  // times panel_stride.
-  template <int kA, int kB>
-  static std::int64_t panel_offset(const WinogradWork& work, std::int64_t row) {
-    constexpr WinogradValue kValue = winograd_value<Tiles>(kA, kB);
-    constexpr WinogradForm kForm = winograd_form<Tiles>(0);
-    constexpr int kFirst = kForm.first_values[kValue.position];
-    constexpr int kValues = kForm.first_values[kValue.position + 1] - kFirst;
-    return kFirst * work.value_stride + kValues * row + kValue.place * work.panel_stride;
+  static constexpr WinogradForm kForm = winograd_form<Tiles>(0);
+
+  // Values of a channel at a position of a tile.
+  static constexpr int values_at(int position) {
+    return kForm.first_values[position + 1] - kForm.first_values[position];
+  }
+
+  // Where the first channel's values of a transformed tile begin, from (0, 0) on: once, as a
+  // product of 64 bits keeps an Arm core busy for three cycles.
+  static void find_panels(const WinogradWork& work, Panel* (&starts)[kInput * kInput]) {
+    unroll<kInput * kInput>([&](auto i) MPE_UNROLLED {
+      constexpr WinogradValue kValue = winograd_value<Tiles>(i.value / kInput, i.value % kInput);
+      starts[i.value] = reinterpret_cast<Panel*>(work.panels) +
+                        kForm.first_values[kValue.position] * work.value_stride +
+                        std::int64_t{kValue.place} * work.panel_stride;
+    });
   }
 
   // Along y, all columns of the segment. lines: [kInput][line_width]
@@ -114,17 +122,16 @@ class WinogradInput {
     const int width = segment.count * kStep + kInput - kStep;
     const int first = limited(-x, 0, width);
     const int last = limited(geometry.in_width - x, first, width);
+    const int top = segment.y - geometry.padding_y;
+    const std::int64_t row = static_cast<std::int64_t>(top) * geometry.in_width + x + first;
     const Input* rows[kInput];
     unroll<kInput>([&](auto i) MPE_UNROLLED {
-      const int y = segment.y + i.value - geometry.padding_y;
+      const int y = top + i.value;
       const bool inside = y >= 0 && y < geometry.in_height && last > first;
-      rows[i.value] =
-          inside ? input + static_cast<std::int64_t>(y) * geometry.in_width + x + first : zeros;
+      rows[i.value] = inside ? input + row + i.value * geometry.in_width : zeros;
     });
-    for (int i = 0; i < kInput; ++i) {
-      fill_run(lines + i * work.line_width, Panel{}, first);
-      fill_run(lines + i * work.line_width + last, Panel{}, width - last);
-    }
+    if (first > 0) clear_columns(work, lines, first);
+    if (last < width) clear_columns(work, lines + last, width - last);
     lines += first;
     const int line_width = work.line_width;
     const int count = last - first;
@@ -145,11 +152,14 @@ class WinogradInput {
         copy_run(values[i], rows[i], count);
       }
       transform_columns_at<1>(copies, 0, lines, line_width);
-      if (last < width) {
-        for (int i = 0; i < kInput; ++i) {
-          fill_run(lines + i * work.line_width + count, Panel{}, width - last);
-        }
-      }
+      if (last < width) clear_columns(work, lines + count, width - last);
+    }
+  }
+
+  // A few columns of all lines.
+  static void clear_columns(const WinogradWork& work, Panel* lines, int count) {
+    for (int x = 0; x < count; ++x) {
+      unroll<kInput>([&](auto i) MPE_UNROLLED { lines[i.value * work.line_width + x] = Panel{}; });
     }
   }
 
@@ -179,13 +189,18 @@ class WinogradInput {
   // Along x, a vector of tiles at a time, of kLines lines.
   template <int kFirst, int kLines>
   static void transform_rows(const WinogradWork& work, const TileSegment& segment,
-                             const Panel* lines, Panel* panels, std::int64_t row) {
+                             const Panel* lines, Panel* const (&starts)[kInput * kInput],
+                             int channel) {
+    constexpr int kCount = kLines * kInput;
     const int width = work.line_width;
     const Panel* line = lines + kFirst * width;
     const int room = work.panel_stride - segment.first;
-    Panel* to[kLines * kInput];
-    unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
-      to[j.value] = panels + panel_offset<kFirst + j.value / kInput, j.value % kInput>(work, row);
+    const std::int64_t row = std::int64_t{channel} * work.panel_stride;
+    Panel* to[kCount];
+    unroll<kCount>([&](auto j) MPE_UNROLLED {
+      constexpr int kValue = kFirst * kInput + j.value;
+      constexpr WinogradValue kPlace = winograd_value<Tiles>(kValue / kInput, kValue % kInput);
+      to[j.value] = starts[kValue] + values_at(kPlace.position) * row + segment.first;
     });
     const auto transform_at = [&](int tile, auto... count) MPE_UNROLLED {
       Vector values[kLines][kInput];
@@ -196,17 +211,29 @@ class WinogradInput {
       unroll<kLines>([&](auto k) MPE_UNROLLED {
         Tiles::transform_input(values[k.value], transformed[k.value]);
       });
-      unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
+      unroll<kCount>([&](auto j) MPE_UNROLLED {
         store(to[j.value] + tile, transformed[j.value / kInput][j.value % kInput], count...);
       });
     };
-    const int last = room - kLanes < segment.count - 1 ? room - kLanes : segment.count - 1;
+    // The next channel's row follows a panel's, and is written later. Not so where a channel has
+    // several rows there, or where another thread transforms the next one.
+    const bool ends_in_next =
+        kForm.all_values() == kForm.all_positions() && channel + 1 < work.channel_end;
+    const int last = ends_in_next                        ? segment.count - 1
+                     : room - kLanes < segment.count - 1 ? room - kLanes
+                                                         : segment.count - 1;
     int tile = 0;
     for (; tile <= last; tile += kLanes) transform_at(tile);
-    if (tile < segment.count) return transform_at(tile, room - tile);
+    if (tile < segment.count) {
+      // Back to a whole vector: some tiles are transformed twice, to the same values.
+      if (room >= kLanes) return transform_at(room - kLanes);
+      return transform_at(tile, room - tile);
+    }
     if (segment.first + segment.count < work.tile_count) return;
     // The products go on to the panel's end.
-    for (Panel* panel : to) fill_run(panel + tile, Panel{}, room - tile);
+    for (; tile < room; ++tile) {
+      unroll<kCount>([&](auto j) MPE_UNROLLED { to[j.value][tile] = Panel{}; });
+    }
   }
 
   static inline __attribute__((always_inline)) void load_tiles(const Panel* line,

@@ -250,22 +250,32 @@ class WinogradOutput {
     });
   }
 
-  // Tiles of kSize pixels each way, of the output as it is written: pooled or not.
+  // The output as it is written, of kSize pixels each way in a tile: pooled or not.
+  template <int kSize>
+  struct Output {
+    int width;
+    int height;
+    explicit Output(const WinogradWork& work)
+        : width(work.geometry->out_width * kSize / kTile),
+          height(work.geometry->out_height * kSize / kTile) {}
+    std::int64_t position(int channel, int y, int x) const {
+      return (static_cast<std::int64_t>(channel) * height + y) * width + x;
+    }
+  };
+
+  // Tiles of kSize pixels each way.
   template <int kSize>
   static inline __attribute__((always_inline)) void write_pixels(const WinogradWork& work,
                                                                  const Place& place,
                                                                  const Vector (*pixels)[kSize]) {
     constexpr int kPixels = kSize * kLanes;
-    const int left = work.tile_count - place.tile;
-    const int width = work.geometry->out_width * kSize / kTile;
-    const int height = work.geometry->out_height * kSize / kTile;
-    const auto position = [&](int y, int x) {
-      return (static_cast<std::int64_t>(place.row) * height + y) * width + x;
-    };
+    const Output<kSize> output(work);
+    const int width = output.width;
     const bool same = (work.stage->kind == OutputKind::kHalf) == (sizeof(Sum) == 2);
-    if (same && left >= kLanes && place.x + kLanes <= work.tiles_x &&
-        (place.x + kLanes) * kSize <= width && (place.y + 1) * kSize <= height) {
-      Sum* to = static_cast<Sum*>(work.output) + position(place.y * kSize, place.x * kSize);
+    if (same && work.tile_count - place.tile >= kLanes && place.x + kLanes <= work.tiles_x &&
+        (place.x + kLanes) * kSize <= width && (place.y + 1) * kSize <= output.height) {
+      Sum* to = static_cast<Sum*>(work.output) +
+                output.position(place.row, place.y * kSize, place.x * kSize);
       unroll<kSize>([&](auto i) MPE_UNROLLED {
         interleave(to + i.value * static_cast<std::int64_t>(width), pixels[i.value]);
       });
@@ -274,18 +284,29 @@ class WinogradOutput {
     alignas(64) Sum values[kSize * kPixels + kLanes];  // runs are read up to the next full vector
     unroll<kSize>([&](auto i)
                       MPE_UNROLLED { interleave(values + i.value * kPixels, pixels[i.value]); });
+    write_parts<kSize>(work, place, values);
+  }
+
+  // A vector of tiles that goes over the end of a row or of the map, row by row. One function for
+  // all activations. values: [kSize][kSize * kLanes]
+  template <int kSize>
+  static __attribute__((noinline)) void write_parts(const WinogradWork& work, Place place,
+                                                    const Sum* values) {
+    const Output<kSize> output(work);
+    const int left = work.tile_count - place.tile;
+    const int tiles = left < kLanes ? left : kLanes;
     int y = place.y;
     int x = place.x;
-    const int tiles = left < kLanes ? left : kLanes;
     for (int first = 0; first < tiles; x = 0, ++y) {
       const int in_row = work.tiles_x - x;
       const int used = in_row < tiles - first ? in_row : tiles - first;
-      const int inside = width - x * kSize;
+      const int inside = output.width - x * kSize;
       const int columns = used * kSize < inside ? used * kSize : inside;
-      const int rows = height - y * kSize < kSize ? height - y * kSize : kSize;
+      const int below = output.height - y * kSize;
+      const int rows = below < kSize ? below : kSize;
       for (int i = 0; i < rows; ++i) {
-        write_run(work, position(y * kSize + i, x * kSize), values + i * kPixels + first * kSize,
-                  columns);
+        write_run(work, output.position(place.row, y * kSize + i, x * kSize),
+                  values + i * kSize * kLanes + first * kSize, columns);
       }
       first += used;
     }

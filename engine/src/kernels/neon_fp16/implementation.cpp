@@ -3,7 +3,8 @@
 // depth, and the steps' sums in float. A sum of n halves is off by at most n 2^-12 of the sum of
 // its terms' magnitudes, in the mean by a root of that: 3 % and 0.3 % for the longest. Where one
 // step is the whole of it, the bias is the first term, and a simple activation is computed in half
-// as well, which adds at most 2^-11 of the output; SiLU adds 3.5 times as much (half_swish.h).
+// as well, which adds at most 2^-11 of the output; SiLU and the logistic function add 3.5 times as
+// much (half_activations.h).
 // Winograd's sums wait in half, so that those of several kHalfTerms are added in half too, and its
 // transforms are computed in half: docs/performance.md has what that adds, and
 // winograd_convolution.cpp sees to it that nothing overflows.
@@ -17,7 +18,7 @@
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/winograd.h"
 #include "kernels/neon/int8_elementwise.h"
-#include "kernels/neon_fp16/half_swish.h"
+#include "kernels/neon_fp16/half_activations.h"
 
 namespace mpe {
 namespace {
@@ -89,24 +90,37 @@ inline void take_from(const ActivationGroup<kForHalf>& group, I i, F16& x) {
   x = F16(vcvt_high_f16_f32(low, group.vectors[2 * i.value + 1].value));
 }
 
-template <int kCount>
-inline __attribute__((always_inline)) void swish_values(const SwishConstants& constants,
-                                                        F16* values) {
+constexpr int kHalvesAtOnce = 4;  // vectors
+
+template <Activation kActivation, int kCount>
+inline __attribute__((always_inline)) void activate_halves(const HalfConstants& constants,
+                                                           F16* values) {
   float16x8_t few[kCount];
   unroll<kCount>([&](auto i) MPE_UNROLLED { few[i.value] = values[i.value].value; });
-  swish_halves(constants, few);
+  activate_halves<kActivation>(constants, few);
   unroll<kCount>([&](auto i) MPE_UNROLLED { values[i.value].value = few[i.value]; });
 }
 
-// Sums in half have no digits that SiLU in half would lose. It is the commonest costly activation
-// and short, so not out of line.
+template <Activation kActivation>
+inline __attribute__((always_inline)) void activate_halves(F16* values, int count) {
+  const HalfConstants constants;
+  for (; count >= kHalvesAtOnce; count -= kHalvesAtOnce, values += kHalvesAtOnce) {
+    activate_halves<kActivation, kHalvesAtOnce>(constants, values);
+  }
+  for (; count > 0; --count, ++values) activate_halves<kActivation, 1>(constants, values);
+}
+
+inline __attribute__((noinline)) void activate_logistic(F16* values, int count) {
+  activate_halves<Activation::kLogistic>(values, count);
+}
+
+// Sums in half have no digits that these two would lose in half. They are the commonest costly
+// activations; SiLU is short, so not out of line.
 inline __attribute__((always_inline)) void activate_costly_values(Activation activation,
                                                                   F16* values, int count) {
-  if (activation != Activation::kSwish) return activate_vectors(activation, values, count);
-  constexpr int kFew = 4;
-  const SwishConstants constants;
-  for (; count >= kFew; count -= kFew, values += kFew) swish_values<kFew>(constants, values);
-  for (; count > 0; --count, ++values) swish_values<1>(constants, values);
+  if (activation == Activation::kSwish) return activate_halves<Activation::kSwish>(values, count);
+  if (activation == Activation::kLogistic) return activate_logistic(values, count);
+  activate_vectors(activation, values, count);
 }
 
 inline void deinterleave(const std::uint16_t* from, F16 (&columns)[4]) {
@@ -222,8 +236,7 @@ struct Fp16Product {
       F16 sums[used_rows.value][kUsed];
       start(sums, stage, channel);
       add_runs<kUsed>(sums, panel, weights, units, panel_stride);
-      activate_all(stage.activation, sums);
-      store_rows(sums, rows, output, pixels);
+      finish(stage, sums, rows, output, pixels);
     };
     if (rows > kRows / 2) {
       convolve(Index<kRows>{});
@@ -243,11 +256,51 @@ struct Fp16Product {
                          [&](const std::uint16_t* from, const std::uint16_t* of_tap) MPE_UNROLLED {
                            add_terms<kUsed, false>(sums, from, of_tap, taps.channels, taps.stride);
                          });
+    finish(stage, sums, rows, output, pixels);
+  }
+
+ private:
+  // These need more registers than the sums leave. From the stack they go to the output at once.
+  template <int kUsedRows, int kUsed>
+  static inline __attribute__((always_inline)) void finish(const OutputStage& stage,
+                                                           F16 (&sums)[kUsedRows][kUsed], int rows,
+                                                           std::uint16_t* output,
+                                                           std::int64_t pixels) {
+    const bool swish = stage.activation == Activation::kSwish;
+    if ((swish || stage.activation == Activation::kLogistic) && rows >= kUsedRows) {
+      F16 columns[kUsedRows / kHalvesAtOnce][kUsed][kHalvesAtOnce];
+      unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
+        unroll<kUsed>([&](auto v) MPE_UNROLLED {
+          columns[r.value / kHalvesAtOnce][v.value][r.value % kHalvesAtOnce] =
+              sums[r.value][v.value];
+        });
+      });
+      const auto activate = swish ? activate_into_rows<Activation::kSwish>
+                                  : activate_into_rows<Activation::kLogistic>;
+      return activate(columns[0][0], kUsedRows, kUsed, output, pixels);
+    }
     activate_all(stage.activation, sums);
     store_rows(sums, rows, output, pixels);
   }
 
- private:
+  // From [rows / kHalvesAtOnce][column][kHalvesAtOnce] to rows of the output.
+  template <Activation kActivation>
+  static __attribute__((noinline)) void activate_into_rows(const F16* values, int rows, int columns,
+                                                           std::uint16_t* output,
+                                                           std::int64_t pixels) {
+    const HalfConstants constants;
+    for (; rows > 0; rows -= kHalvesAtOnce, output += kHalvesAtOnce * pixels) {
+      for (int i = 0; i < columns; ++i, values += kHalvesAtOnce) {
+        float16x8_t few[kHalvesAtOnce];
+        unroll<kHalvesAtOnce>([&](auto r) MPE_UNROLLED { few[r.value] = values[r.value].value; });
+        activate_halves<kActivation>(constants, few);
+        std::uint16_t* to = output + i * kLanes;
+        unroll<kHalvesAtOnce>(
+            [&](auto r) MPE_UNROLLED { store(to + r.value * pixels, F16(few[r.value])); });
+      }
+    }
+  }
+
   // A load for every vector: copies would keep the multiply-adds waiting.
   template <int kOffset>
   static void load_alone(F16& to, const std::uint16_t* from) {
@@ -298,10 +351,10 @@ struct Fp16Product {
       F16 run_singles;
       add_terms<kUsed, true>(run, panel, weights, terms, panel_stride,
                              (static_cast<void>(singles), &run_singles)...);
-      unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          sums[r.value][v.value] = sums[r.value][v.value] + run[r.value][v.value];
-        });
+      F16* to = sums[0];
+      asm volatile("" : "+r"(to));  // or compilers load all of them first, and run out of registers
+      unroll<kUsedRows * kUsed>([&](auto i) MPE_UNROLLED {
+        to[i.value] = to[i.value] + run[i.value / kUsed][i.value % kUsed];
       });
       ((*singles = *singles + run_singles), ...);
       panel += terms * panel_stride;

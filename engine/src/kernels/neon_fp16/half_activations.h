@@ -1,21 +1,23 @@
-// x / (1 + e^-x) of halves in half arithmetic: twice as many lanes as in float, and no conversions,
-// for which a Cortex-A76 takes the time of four additions.
+// SiLU and the logistic function of halves in half arithmetic: twice as many lanes as in float, and
+// no conversions, for which a Cortex-A76 takes the time of four additions.
 #pragma once
 
 #include <arm_neon.h>
 
 #include "kernels/generic/unroll.h"
+#include "model/activation.h"
 
 namespace mpe {
 namespace {
 
-// With u = |x| and e = e^-u this is max(x, 0) - u e / (1 + e): nothing overflows, and the
-// difference is at most 0.28. Off by at most 3.5 * 2^-11 of the result down to x = -10, by 1e-6
-// below; by a third of that in the mean. NaN stays.
+// With u = |x| and e = e^-u, SiLU is max(x, 0) - u e / (1 + e), and the logistic function
+// e / (1 + e) for x < 0 and 1 - e / (1 + e) else: nothing overflows, and what is subtracted is at
+// most 0.28 and 0.5. Off by at most 3.5 * 2^-11 of the result down to x = -10, by 1e-6 below; by a
+// third of that in the mean. NaN stays.
 //
 // e = 2^-n e^-r with |r| <= ln 2 / 2. It is multiplied by -2^10: so 2^(10 - n) is a normal half up
 // to the limit of u, beyond which the difference is next to nothing.
-struct SwishConstants {
+struct HalfConstants {
   // Adding 1.5 * 2^10 rounds to an integer in the lowest bits; 32 + 25 is there the sign and the
   // exponent of -2^10.
   float16x8_t magic = all(1536.0F + 32.0F + 25.0F);
@@ -29,7 +31,7 @@ struct SwishConstants {
                          half(-0.1638779F)};
 
   // In registers: compilers would make some of them again for every few values.
-  SwishConstants() {
+  HalfConstants() {
     asm("" : "+w"(magic), "+w"(limit), "+w"(scale), "+w"(curve), "+w"(minus_one), "+w"(factors));
   }
 
@@ -38,9 +40,11 @@ struct SwishConstants {
 };
 
 // Several vectors side by side, so that none waits for its own results.
-template <int kCount>
-inline __attribute__((always_inline)) void swish_halves(const SwishConstants& constants,
-                                                        float16x8_t (&x)[kCount]) {
+template <Activation kActivation, int kCount>
+inline __attribute__((always_inline)) void activate_halves(const HalfConstants& constants,
+                                                           float16x8_t (&x)[kCount]) {
+  static_assert(kActivation == Activation::kSwish || kActivation == Activation::kLogistic);
+  constexpr bool kSwish = kActivation == Activation::kSwish;
   const auto each = [](auto&& function) MPE_UNROLLED {
     unroll<kCount>([&](auto i) MPE_UNROLLED { function(i.value); });
   };
@@ -63,14 +67,20 @@ inline __attribute__((always_inline)) void swish_halves(const SwishConstants& co
   each([&](int i) MPE_UNROLLED { curve[i] = vfmaq_laneq_f16(constants.curve, r[i], factors, 3); });
   each([&](int i) MPE_UNROLLED { curve[i] = vfmaq_f16(constants.minus_one, r[i], curve[i]); });
   each([&](int i) MPE_UNROLLED { e[i] = vfmaq_f16(e[i], e[i], vmulq_f16(r[i], curve[i])); });
-  // An estimate of 1 / (1 + e) to eight bits, and a step of Newton's.
-  each([&](int i) MPE_UNROLLED { u[i] = vmulq_f16(u[i], e[i]); });
-  each([&](int i) MPE_UNROLLED { e[i] = vsubq_f16(constants.scale, e[i]); });
+  if constexpr (kSwish) each([&](int i) MPE_UNROLLED { u[i] = vmulq_f16(u[i], e[i]); });
   each([&](int i) MPE_UNROLLED {
-    const float16x8_t estimate = vrecpeq_f16(e[i]);
-    const float16x8_t reciprocal = vmulq_f16(estimate, vrecpsq_f16(e[i], estimate));
-    const float16x8_t positive = vmaxq_f16(x[i], SwishConstants::all(0.0F));
-    x[i] = vfmaq_f16(positive, u[i], reciprocal);
+    // An estimate of 1 / (1 + e) to eight bits, and a step of Newton's.
+    const float16x8_t sum = vsubq_f16(constants.scale, e[i]);
+    const float16x8_t estimate = vrecpeq_f16(sum);
+    const float16x8_t reciprocal = vmulq_f16(estimate, vrecpsq_f16(sum, estimate));
+    if constexpr (kSwish) {
+      const float16x8_t positive = vmaxq_f16(x[i], HalfConstants::all(0.0F));
+      x[i] = vfmaq_f16(positive, u[i], reciprocal);
+    } else {
+      const float16x8_t less = vmulq_f16(e[i], reciprocal);
+      const float16x8_t more = vaddq_f16(HalfConstants::all(1.0F), less);
+      x[i] = vbslq_f16(vcltzq_f16(x[i]), vnegq_f16(less), more);
+    }
   });
 }
 
