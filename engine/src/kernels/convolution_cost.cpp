@@ -196,7 +196,7 @@ class WinogradLayer {
   }
   // Of the transforms, by blocks of so many tiles: a row of tiles that goes over the end of a block
   // has a segment in each, with vectors of its own.
-  double transforms(int size) const {
+  double transforms_cost(int size) const {
     double segments = 0.0;
     double vectors = 0.0;
     for (int first = 0; first < tiles;) {
@@ -355,7 +355,7 @@ WinogradPlan plan_image(const ConvolutionShape& shape, const WinogradKernel& ker
   plan.scratch_bytes = static_cast<std::size_t>(threads) * (block.panel_bytes + block.line_bytes);
   const double vectors = divide_up(layer.tiles, kernel.sum_lanes);
   plan.cost =
-      vectors * shape.out.channels * kOperationsPerImageVector + layer.transforms(plan.tiles);
+      vectors * shape.out.channels * kOperationsPerImageVector + layer.transforms_cost(plan.tiles);
   return plan;
 }
 
@@ -399,7 +399,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     }
     const DepthPlan depth = plan_depth(shape, kernel, block, mean_depth, chunks);
     plan.depth_step = depth.step;
-    plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.transforms(size) +
+    plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.transforms_cost(size) +
                  passes * positions * depth.cost + plan.bytes * kOperationsPerByte;
     plan.scratch_bytes =
         at_once * block_bytes + static_cast<std::size_t>(threads) *
@@ -434,7 +434,7 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
   const double stored = static_cast<double>(shape.in.channels) * layer.blocks * kernel.rows;
   const auto weight_bytes = static_cast<double>(weight_size(kernel.weights));
   CheapestPlan cheapest(scratch_bytes, about_equal);
-  const auto consider = [&](WinogradPlan plan) {
+  const auto consider = [&](WinogradPlan plan, double transforms) {
     const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
     const double passes = divide_up(layer.tiles, plan.tiles);
     const double chunks = divide_up(layer.blocks, plan.chunk_blocks);
@@ -472,24 +472,27 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
                          kCacheLine;
     const double transform = weight_transform_cost(kernel);
     const double barriers = threads > 1 ? 2.0 * passes * threads * kOperationsPerBarrier : 0.0;
-    plan.cost += layer.product_cost(plan.tiles) + layer.transforms(plan.tiles) +
-                 layer.call_cost(passes) * steps + barriers +
+    plan.cost += layer.product_cost(plan.tiles) + transforms + layer.call_cost(passes) * steps +
+                 barriers +
                  passes * (stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
                            2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
                  plan.bytes * kOperationsPerByte;
     cheapest.consider(plan, cost_of_threads(plan, threads));
   };
   const auto consider_size = [&](int size) {
+    const int tiles = std::min(size, layer.tiles);
+    const double transforms = layer.transforms_cost(tiles);
     for (int chunks = 1; chunks <= kMostChunksOnTheFly && chunks <= layer.blocks; chunks *= 2) {
       const int chunk_blocks = divide_up(divide_up(layer.blocks, chunks), threads) * threads;
       for (const int depth : kTransformedDepths) {
         const int share = divide_up(chunk_blocks, threads);
         for (int blocks = 1; blocks <= std::min(share, kMostTransformedBlocks); blocks *= 2) {
           consider({.form = &form,
-                    .tiles = std::min(size, layer.tiles),
+                    .tiles = tiles,
                     .chunk_blocks = std::min(chunk_blocks, layer.blocks),
                     .depth_step = depth,
-                    .transformed_blocks = blocks});
+                    .transformed_blocks = blocks},
+                   transforms);
         }
         if (depth >= shape.in.channels) break;
       }

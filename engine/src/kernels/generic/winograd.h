@@ -219,11 +219,10 @@ class WinogradInput {
     // several rows there, or where another thread transforms the next one.
     const bool ends_in_next =
         kForm.all_values() == kForm.all_positions() && channel + 1 < work.channel_end;
-    const int last = ends_in_next                        ? segment.count - 1
-                     : room - kLanes < segment.count - 1 ? room - kLanes
-                                                         : segment.count - 1;
+    const int fits = room - kLanes + 1;
+    const int end = ends_in_next || fits > segment.count ? segment.count : fits;
     int tile = 0;
-    for (; tile <= last; tile += kLanes) transform_at(tile);
+    for (; tile < end; tile += kLanes) transform_at(tile);
     if (tile < segment.count) {
       // Back to a whole vector: some tiles are transformed twice, to the same values.
       if (room >= kLanes) return transform_at(room - kLanes);

@@ -114,8 +114,8 @@ inline __attribute__((noinline)) void activate_logistic(F16* values, int count) 
   activate_halves<Activation::kLogistic>(values, count);
 }
 
-// Sums in half have no digits that these two would lose in half. They are the commonest costly
-// activations; SiLU is short, so not out of line.
+// Sums in half are no more precise than these two in half. They are the commonest costly
+// activations. SiLU is inlined, as most networks that have one use it in every layer.
 inline __attribute__((always_inline)) void activate_costly_values(Activation activation,
                                                                   F16* values, int count) {
   if (activation == Activation::kSwish) return activate_halves<Activation::kSwish>(values, count);
