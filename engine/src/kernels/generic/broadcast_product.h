@@ -76,20 +76,16 @@ struct BroadcastFp32Product {
     F32 sums[kRows][kUsed];
     float* single_tile = tile + kUsed * kLanes;
     HalfF32 singles = first ? HalfF32(0.0F) : HalfF32::load(single_tile);
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        sums[r.value][v.value] =
-            first ? F32(0) : F32::load(tile + r.value * tile_stride + v.value * kLanes);
-      });
+    unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      sums[r.value][v.value] =
+          first ? F32(0) : F32::load(tile + r.value * tile_stride + v.value * kLanes);
     });
     for (int unit = 0; unit < units; ++unit, panel += panel_stride, weights += kRows) {
       broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
       singles = mpe::multiply_add(singles, HalfF32::load(weights), HalfF32(panel[kUsed * kLanes]));
     }
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
-      });
+    unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
     });
     if (!last) return store(single_tile, singles);
     float values[kRows];

@@ -251,13 +251,10 @@ class DepthwiseRows {
       K::template load<kColumn / kStride + v.value * kLanes>(values[group.value % kSlots][v.value],
                                                              from);
     };
-    unroll<kAhead>([&](auto group) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED { load(group, v); });
-    });
+    unroll_grid<kAhead, kVectors>([&](auto group, auto v) MPE_UNROLLED { load(group, v); });
     Vector sums[kRows][kVectors];
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
-    });
+    unroll_grid<kRows, kVectors>([&](auto r, auto v)
+                                     MPE_UNROLLED { sums[r.value][v.value] = bias; });
     unroll<kGroups>([&](auto group) MPE_UNROLLED {
       constexpr int kRow = tap_row<kSize, kInputRows>(group.value);
       constexpr int kColumn = tap_column<kSize, kInputRows>(group.value);
@@ -276,10 +273,8 @@ class DepthwiseRows {
       });
     });
     activate_all(work.stage->activation, sums);
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        K::store(output + r.value * width + v.value * kLanes, sums[r.value][v.value], count);
-      });
+    unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      K::store(output + r.value * width + v.value * kLanes, sums[r.value][v.value], count);
     });
   }
 };

@@ -171,10 +171,8 @@ class Direct {
 
     typename L::Values totals[kRows][kSteps];
     Sum* const sums = place.sums + column;
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kSteps>([&](auto s) MPE_UNROLLED {
-        totals[r.value][s.value] = L::load_sums(sums + r.value * place.next + s.value * L::kLanes);
-      });
+    unroll_grid<kRows, kSteps>([&](auto r, auto s) MPE_UNROLLED {
+      totals[r.value][s.value] = L::load_sums(sums + r.value * place.next + s.value * L::kLanes);
     });
     for (int c = place.first; c < place.last; ++c) {
       for (int ky = taps_y.begin; ky < taps_y.end; ++ky) {
@@ -197,11 +195,9 @@ class Direct {
         }
       }
     }
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kSteps>([&](auto s) MPE_UNROLLED {
-        L::store_sums(sums + r.value * place.next + s.value * L::kLanes, totals[r.value][s.value],
-                      count);
-      });
+    unroll_grid<kRows, kSteps>([&](auto r, auto s) MPE_UNROLLED {
+      L::store_sums(sums + r.value * place.next + s.value * L::kLanes, totals[r.value][s.value],
+                    count);
     });
   }
 

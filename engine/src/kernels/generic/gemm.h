@@ -39,12 +39,10 @@ inline void accumulate_in_registers(const Panel* panel, const Multiplier* weight
                                     int panel_stride = K::kVectors * K::kLanes,
                                     int tile_stride = K::kVectors * K::kLanes) {
   typename K::Accumulator sums[K::kRows][kVectorsUsed];
-  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
-    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
-      sums[r.value][v.value] =
-          fresh ? typename K::Accumulator(0)
-                : K::load_sums(tile + r.value * tile_stride + v.value * K::kLanes);
-    });
+  unroll_grid<K::kRows, kVectorsUsed>([&](auto r, auto v) MPE_UNROLLED {
+    sums[r.value][v.value] = fresh
+                                 ? typename K::Accumulator(0)
+                                 : K::load_sums(tile + r.value * tile_stride + v.value * K::kLanes);
   });
 #pragma GCC unroll 2
   for (int unit = 0; unit < units; ++unit) {
@@ -52,10 +50,8 @@ inline void accumulate_in_registers(const Panel* panel, const Multiplier* weight
     panel += panel_stride * K::kUnit;
     weights += K::kRows * K::kUnit;
   }
-  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
-    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
-      K::store_sums(tile + r.value * tile_stride + v.value * K::kLanes, sums[r.value][v.value]);
-    });
+  unroll_grid<K::kRows, kVectorsUsed>([&](auto r, auto v) MPE_UNROLLED {
+    K::store_sums(tile + r.value * tile_stride + v.value * K::kLanes, sums[r.value][v.value]);
   });
 }
 
@@ -128,10 +124,8 @@ inline __attribute__((always_inline)) void convolve_floats(const Add& add, const
   if constexpr (K::kRows == kActivatedAtOnce && kStoresAsActivated) {
     if (rows >= K::kRows && !is_simple(stage.activation)) {
       F32 columns[kVectorsUsed][K::kRows];
-      unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
-        unroll<K::kRows>([&](auto r)
-                             MPE_UNROLLED { columns[v.value][r.value] = sums[r.value][v.value]; });
-      });
+      unroll_grid<kVectorsUsed, K::kRows>(
+          [&](auto v, auto r) MPE_UNROLLED { columns[v.value][r.value] = sums[r.value][v.value]; });
       return with_costly(stage.activation, [&](auto kind) MPE_UNROLLED {
         activate_into_rows<kind.value>(&columns[0][0], kVectorsUsed, output, pixels);
       });

@@ -14,17 +14,15 @@ template <int kPositions, typename Column, typename Weights, typename Value, typ
 inline __attribute__((always_inline)) void sum_image_column(Column, const Weights& weights,
                                                             const Value& value,
                                                             Vector (&sums)[kPositions]) {
-  unroll<kImageChannels>([&](auto channel) MPE_UNROLLED {
-    unroll<kPositions>([&](auto i) MPE_UNROLLED {
-      constexpr int kPosition = i.value * kPositions + Column::value;
-      constexpr int kWeight = channel.value * kPositions + i.value;
-      Vector& sum = sums[i.value];
-      if constexpr (channel.value == 0) {
-        sum = weights.template times<kWeight>(value(kPosition, channel.value));
-      } else {
-        sum = weights.template add_product<kWeight>(sum, value(kPosition, channel.value));
-      }
-    });
+  unroll_grid<kImageChannels, kPositions>([&](auto channel, auto i) MPE_UNROLLED {
+    constexpr int kPosition = i.value * kPositions + Column::value;
+    constexpr int kWeight = channel.value * kPositions + i.value;
+    Vector& sum = sums[i.value];
+    if constexpr (channel.value == 0) {
+      sum = weights.template times<kWeight>(value(kPosition, channel.value));
+    } else {
+      sum = weights.template add_product<kWeight>(sum, value(kPosition, channel.value));
+    }
   });
 }
 

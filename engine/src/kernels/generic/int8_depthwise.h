@@ -174,9 +174,8 @@ class Int8Depthwise {
     output += static_cast<std::int64_t>(row) * width;
     const auto block = [&](int x, auto vectors) MPE_UNROLLED {
       I32 sums[kUsedRows][vectors.value];
-      unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-        unroll<vectors.value>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = channel.start; });
-      });
+      unroll_grid<kUsedRows, vectors.value>(
+          [&](auto r, auto v) MPE_UNROLLED { sums[r.value][v.value] = channel.start; });
       K::template add_products<kSize, kStride, kGroup>(from + x * kStride, step, filter, sums);
       typename Bounded::Constants constants[kUsedRows];
       unroll<kUsedRows>([&](auto r) MPE_UNROLLED { constants[r.value] = channel.constants; });

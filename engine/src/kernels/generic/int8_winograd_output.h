@@ -323,11 +323,9 @@ class Int8WinogradOutput {
     const std::int64_t width = work.geometry->out_width;
     const I32 start = Bounded::start(stage, channel);
     I32 sums[kHeight][kCount];
-    unroll<kHeight>([&](auto k) MPE_UNROLLED {
-      unroll<kCount>([&](auto v) MPE_UNROLLED {
-        sums[k.value][v.value] =
-            I32::load(pixels[row + k.value] + (lane + v.value) * I32::kLanes) + start;
-      });
+    unroll_grid<kHeight, kCount>([&](auto k, auto v) MPE_UNROLLED {
+      sums[k.value][v.value] =
+          I32::load(pixels[row + k.value] + (lane + v.value) * I32::kLanes) + start;
     });
     if constexpr (kActivation == Activation::kLogistic) {
       Bounded::template write_by_lines<0>(stage, channel, sums, output, width);

@@ -257,20 +257,16 @@ class Interleaved {
   static void accumulate_lying(const Word* start, const std::int32_t* offsets, int words,
                                const Weight* weights, std::int32_t* tile) {
     typename K::Accumulator sums[K::kRows][K::kVectors];
-    unroll<K::kRows>([&](auto r) MPE_UNROLLED {
-      unroll<K::kVectors>(
-          [&](auto v) MPE_UNROLLED { sums[r.value][v.value] = typename K::Accumulator(0); });
-    });
+    unroll_grid<K::kRows, K::kVectors>(
+        [&](auto r, auto v) MPE_UNROLLED { sums[r.value][v.value] = typename K::Accumulator(0); });
 #pragma GCC unroll 2
     for (int word = 0; word < words; ++word) {
       K::template step<K::kVectors>(sums, reinterpret_cast<const Panel*>(start + offsets[word]),
                                     weights);
       weights += K::kRows * K::kUnit;
     }
-    unroll<K::kRows>([&](auto r) MPE_UNROLLED {
-      unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-        K::store_sums(tile + r.value * kColumns + v.value * K::kLanes, sums[r.value][v.value]);
-      });
+    unroll_grid<K::kRows, K::kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      K::store_sums(tile + r.value * kColumns + v.value * K::kLanes, sums[r.value][v.value]);
     });
   }
 
@@ -331,14 +327,12 @@ class Interleaved {
     const BlockConstants<kActivation, kBounded, kUsedRows> constants(stage, first);
     for (int panel = 0; panel < panels.count; ++panel, output += kColumns) {
       I32 sums[kUsedRows][K::kVectors];
-      unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-        unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-          I32& sum = sums[r.value][v.value];
-          sum = starts.of(r);
-          if (before != nullptr) {
-            sum = sum + I32::load(before + r.value * kColumns + v.value * K::kLanes);
-          }
-        });
+      unroll_grid<kUsedRows, K::kVectors>([&](auto r, auto v) MPE_UNROLLED {
+        I32& sum = sums[r.value][v.value];
+        sum = starts.of(r);
+        if (before != nullptr) {
+          sum = sum + I32::load(before + r.value * kColumns + v.value * K::kLanes);
+        }
       });
       const Multiplier* next = weights;
 #pragma GCC unroll 2

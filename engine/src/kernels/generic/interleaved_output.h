@@ -47,25 +47,21 @@ class InterleavedOutput {
         activate_copy(values, [&stage](F32* all, int vectors)
                                   MPE_UNROLLED { activate_by_lines(stage.lines, all, vectors); });
       }
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kVectors>([&](auto v) MPE_UNROLLED {
-          steps[r.value][v.value] =
-              requantized<kActivation>(constants[r.value], values[r.value][v.value]);
-        });
+      unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+        steps[r.value][v.value] =
+            requantized<kActivation>(constants[r.value], values[r.value][v.value]);
       });
     }
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        Output* to = output + r.value * plane + v.value * kLanes;
-        const int left = count - v.value * kLanes;
-        if (left <= 0) return;
-        const int stored = left < kLanes ? left : kLanes;
-        if constexpr (std::is_same_v<Output, float>) {
-          store(to, values[r.value][v.value], stored);
-        } else {
-          store_int8(to, steps[r.value][v.value], stored);
-        }
-      });
+    unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      Output* to = output + r.value * plane + v.value * kLanes;
+      const int left = count - v.value * kLanes;
+      if (left <= 0) return;
+      const int stored = left < kLanes ? left : kLanes;
+      if constexpr (std::is_same_v<Output, float>) {
+        store(to, values[r.value][v.value], stored);
+      } else {
+        store_int8(to, steps[r.value][v.value], stored);
+      }
     });
   }
 

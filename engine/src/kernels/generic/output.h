@@ -157,16 +157,12 @@ template <typename Vector, int kRows, int kVectors, typename Function>
 inline __attribute__((always_inline)) void activate_copy(Vector (&tile)[kRows][kVectors],
                                                          const Function& function) {
   Vector values[kRows * kVectors];
-  unroll<kRows>([&](auto r) MPE_UNROLLED {
-    unroll<kVectors>([&](auto v) MPE_UNROLLED {
-      values[r.value * kVectors + v.value] = tile[r.value][v.value];
-    });
+  unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+    values[r.value * kVectors + v.value] = tile[r.value][v.value];
   });
   function(values, kRows * kVectors);
-  unroll<kRows>([&](auto r) MPE_UNROLLED {
-    unroll<kVectors>([&](auto v) MPE_UNROLLED {
-      tile[r.value][v.value] = values[r.value * kVectors + v.value];
-    });
+  unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+    tile[r.value][v.value] = values[r.value * kVectors + v.value];
   });
 }
 // Of values in memory.
@@ -203,10 +199,8 @@ inline __attribute__((always_inline)) void activate_tile(Activation activation,
   if constexpr (kActivation == Activation::kLogistic) {
     activate_costly_tile(activation, tile);
   } else {
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        tile[r.value][v.value] = activate_simple<kActivation>(tile[r.value][v.value]);
-      });
+    unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      tile[r.value][v.value] = activate_simple<kActivation>(tile[r.value][v.value]);
     });
   }
 }

@@ -169,20 +169,16 @@ class WinogradInput {
       const Input* const (&rows)[kInput], int x, Panel* lines, int line_width) {
     Vector values[kVectors][kInput];
     Vector transformed[kVectors][kInput];
-    unroll<kInput>([&](auto i) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        Vector& value = values[v.value][i.value];
-        value = K::load_input(rows[i.value] + x + v.value * kLanes);
-        if constexpr (kSmaller) value = value * Vector(kSmallerInput);
-      });
+    unroll_grid<kInput, kVectors>([&](auto i, auto v) MPE_UNROLLED {
+      Vector& value = values[v.value][i.value];
+      value = K::load_input(rows[i.value] + x + v.value * kLanes);
+      if constexpr (kSmaller) value = value * Vector(kSmallerInput);
     });
     unroll<kVectors>([&](auto v) MPE_UNROLLED {
       Tiles::transform_input(values[v.value], transformed[v.value]);
     });
-    unroll<kInput>([&](auto i) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        store(lines + i.value * line_width + x + v.value * kLanes, transformed[v.value][i.value]);
-      });
+    unroll_grid<kInput, kVectors>([&](auto i, auto v) MPE_UNROLLED {
+      store(lines + i.value * line_width + x + v.value * kLanes, transformed[v.value][i.value]);
     });
   }
 
@@ -456,17 +452,14 @@ class WinogradOnTheFly {
                                                                       Multiplier* to,
                                                                       std::int64_t stride) {
     Vector taps[kVectors][3];
-    unroll<3>([&](auto x) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        Vector column[3];
-        unroll<3>([&](auto y) MPE_UNROLLED {
-          column[y.value] =
-              Weights::load(from + (v.value * kTaps + y.value * 3 + x.value) * kLanes);
-        });
-        Vector transformed[kInput];
-        Tiles::transform_weights(column, transformed);
-        taps[v.value][x.value] = transformed[kRow];
+    unroll_grid<3, kVectors>([&](auto x, auto v) MPE_UNROLLED {
+      Vector column[3];
+      unroll<3>([&](auto y) MPE_UNROLLED {
+        column[y.value] = Weights::load(from + (v.value * kTaps + y.value * 3 + x.value) * kLanes);
       });
+      Vector transformed[kInput];
+      Tiles::transform_weights(column, transformed);
+      taps[v.value][x.value] = transformed[kRow];
     });
     Vector values[kVectors][kInput];
     unroll<kVectors>(

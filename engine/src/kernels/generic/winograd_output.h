@@ -152,9 +152,8 @@ class WinogradOutput {
       Vector tile[kTile][kTile];  // in registers
       transform_back(work, place, tile);
       add_bias(work, place, tile);
-      unroll<kTile>([&](auto i) MPE_UNROLLED {
-        unroll<kTile>(
-            [&](auto j) MPE_UNROLLED { pixels[count][i.value][j.value] = tile[i.value][j.value]; });
+      unroll_grid<kTile, kTile>([&](auto i, auto j) MPE_UNROLLED {
+        pixels[count][i.value][j.value] = tile[i.value][j.value];
       });
       places[count] = place;
       if (++count == kAtOnce) finish();
@@ -204,12 +203,10 @@ class WinogradOutput {
     } else {
       Tiles::transform_output_rescaled(load, pixels);
       const Vector bias(work.stage->bias[place.row]);
-      unroll<kTile>([&](auto i) MPE_UNROLLED {
-        unroll<kTile>([&](auto j) MPE_UNROLLED {
-          constexpr float kScale = output_scale(i.value + j.value);
-          Vector& pixel = pixels[i.value][j.value];
-          pixel = multiply_add(bias, pixel, Vector(kScale));
-        });
+      unroll_grid<kTile, kTile>([&](auto i, auto j) MPE_UNROLLED {
+        constexpr float kScale = output_scale(i.value + j.value);
+        Vector& pixel = pixels[i.value][j.value];
+        pixel = multiply_add(bias, pixel, Vector(kScale));
       });
     }
   }
@@ -222,11 +219,9 @@ class WinogradOutput {
     if constexpr (!kRescales) {
       const Vector bias(work.stage->bias[place.row]);
       const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
-      unroll<kSize>([&](auto i) MPE_UNROLLED {
-        unroll<kSize>([&](auto j) MPE_UNROLLED {
-          Vector& pixel = pixels[i.value][j.value];
-          pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
-        });
+      unroll_grid<kSize, kSize>([&](auto i, auto j) MPE_UNROLLED {
+        Vector& pixel = pixels[i.value][j.value];
+        pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
       });
     }
   }
@@ -236,17 +231,15 @@ class WinogradOutput {
   static inline __attribute__((always_inline)) void pool(const Vector (&pixels)[kTile][kTile],
                                                          Vector (&largest)[kTile / 2][kTile / 2],
                                                          const Keep& keep) {
-    unroll<kTile / 2>([&](auto i) MPE_UNROLLED {
-      unroll<kTile / 2>([&](auto j) MPE_UNROLLED {
-        const Vector(&upper)[kTile] = pixels[2 * i.value];
-        const Vector(&lower)[kTile] = pixels[2 * i.value + 1];
-        constexpr int kColumn = 2 * j.value;
-        Vector& pooled = largest[i.value][j.value];
-        pooled = keep(Vector(Vector::kLowest), upper[kColumn]);
-        pooled = keep(pooled, upper[kColumn + 1]);
-        pooled = keep(pooled, lower[kColumn]);
-        pooled = keep(pooled, lower[kColumn + 1]);
-      });
+    unroll_grid<kTile / 2, kTile / 2>([&](auto i, auto j) MPE_UNROLLED {
+      const Vector(&upper)[kTile] = pixels[2 * i.value];
+      const Vector(&lower)[kTile] = pixels[2 * i.value + 1];
+      constexpr int kColumn = 2 * j.value;
+      Vector& pooled = largest[i.value][j.value];
+      pooled = keep(Vector(Vector::kLowest), upper[kColumn]);
+      pooled = keep(pooled, upper[kColumn + 1]);
+      pooled = keep(pooled, lower[kColumn]);
+      pooled = keep(pooled, lower[kColumn + 1]);
     });
   }
 

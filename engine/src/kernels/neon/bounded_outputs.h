@@ -179,19 +179,17 @@ struct BoundedOutputs {
       activate_copy(values, [lines](F32* all, int vectors)
                                 MPE_UNROLLED { activate_by_lines(lines, all, vectors); });
     }
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        F32& x = values[r.value][v.value];
-        if constexpr (kActivation == Activation::kLogistic) {
-          x = x * constants[r.value].scale;
-        } else if constexpr (kActivation == Activation::kRelu) {
-          x = larger(x, F32(0.0F));
-        } else if constexpr (kActivation == Activation::kRelu6) {
-          x = smaller(larger(x, constants[r.value].lowest), constants[r.value].scale);
-        } else {
-          x = activate_simple<kActivation>(x);
-        }
-      });
+    unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      F32& x = values[r.value][v.value];
+      if constexpr (kActivation == Activation::kLogistic) {
+        x = x * constants[r.value].scale;
+      } else if constexpr (kActivation == Activation::kRelu) {
+        x = larger(x, F32(0.0F));
+      } else if constexpr (kActivation == Activation::kRelu6) {
+        x = smaller(larger(x, constants[r.value].lowest), constants[r.value].scale);
+      } else {
+        x = activate_simple<kActivation>(x);
+      }
     });
   }
 };

@@ -105,17 +105,13 @@ struct Fp32Product {
     if (fresh) {
       add_terms<kUsed, true>(sums, panel, weights, units, panel_stride);
     } else {
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          sums[r.value][v.value] = F32::load(tile + r.value * tile_stride + v.value * kLanes);
-        });
+      unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+        sums[r.value][v.value] = F32::load(tile + r.value * tile_stride + v.value * kLanes);
       });
       add_terms<kUsed>(sums, panel, weights, units, panel_stride);
     }
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
-      });
+    unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
     });
   }
 
@@ -134,18 +130,14 @@ struct Fp32Product {
     if (first) {
       add_terms<kUsed, true>(sums, panel, weights, units, panel_stride, &singles[0]);
     } else {
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          sums[r.value][v.value] = F32::load(tile + r.value * tile_stride + v.value * kLanes);
-        });
+      unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+        sums[r.value][v.value] = F32::load(tile + r.value * tile_stride + v.value * kLanes);
       });
       unroll<kPairs>([&](auto i) MPE_UNROLLED { singles[i.value] = vld1_f32(waiting(i)); });
       add_terms<kUsed>(sums, panel, weights, units, panel_stride, &singles[0]);
     }
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
-      });
+    unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
     });
     if (!last) {
       unroll<kPairs>([&](auto i) MPE_UNROLLED { vst1_f32(waiting(i), singles[i.value]); });

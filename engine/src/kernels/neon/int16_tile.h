@@ -94,11 +94,9 @@ inline void multiply_few_int16_tiles(const std::int16_t* panel, const std::int16
       rows[k.value][0] = vld1_s16(weights + 8 * k.value);
       rows[k.value][1] = vld1_s16(weights + 8 * k.value + 4);
     });
-    unroll<kSteps>([&](auto k) MPE_UNROLLED {
-      unroll<2 * kTiles>([&](auto i) MPE_UNROLLED {
-        int32x4_t& sum = sums[i.value / 2][i.value % 2];
-        sum = vmlal_lane_s16(sum, rows[k.value][i.value % 2], values[k.value], i.value / 2);
-      });
+    unroll_grid<kSteps, 2 * kTiles>([&](auto k, auto i) MPE_UNROLLED {
+      int32x4_t& sum = sums[i.value / 2][i.value % 2];
+      sum = vmlal_lane_s16(sum, rows[k.value][i.value % 2], values[k.value], i.value / 2);
     });
     panel += 8 * kSteps;
     weights += 8 * kSteps;
@@ -112,10 +110,8 @@ inline void multiply_few_int16_tiles(const std::int16_t* panel, const std::int16
     });
     return;
   }
-  unroll<kTiles>([&](auto t) MPE_UNROLLED {
-    unroll<8>([&](auto row) MPE_UNROLLED {
-      tile[row.value * 8 + t.value] = vgetq_lane_s32(sums[t.value][row.value / 4], row.value % 4);
-    });
+  unroll_grid<kTiles, 8>([&](auto t, auto row) MPE_UNROLLED {
+    tile[row.value * 8 + t.value] = vgetq_lane_s32(sums[t.value][row.value / 4], row.value % 4);
   });
 }
 

@@ -42,11 +42,9 @@ struct Int8Product {
                               MPE_UNROLLED { rows[i.value] = vld1q_s8(weights + i.value * 16); });
     int8x16_t values[kUsed];
     unroll<kUsed>([&](auto v) MPE_UNROLLED { values[v.value] = vld1q_s8(panel + v.value * 16); });
-    unroll<kRowsUsed>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        int32x4_t& sum = sums[r.value][v.value].value;
-        sum = vdotq_laneq_s32(sum, values[v.value], rows[r.value / 4], r.value % 4);
-      });
+    unroll_grid<kRowsUsed, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      int32x4_t& sum = sums[r.value][v.value].value;
+      sum = vdotq_laneq_s32(sum, values[v.value], rows[r.value / 4], r.value % 4);
     });
   }
   template <int kUsed>
@@ -178,22 +176,21 @@ struct Int8DepthwiseOfDots : Int8DepthwiseOfPairs {
     static const std::uint8_t kPlaces[2][16] = {{0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6},
                                                 {0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7, 8, 9}};
     const uint8x16_t places = vld1q_u8(kPlaces[kStride - 1]);
-    unroll<(kRows - 1) * kStride + kSize>([&](auto row) MPE_UNROLLED {
-      unroll<kRowWords * kVectors>([&](auto i) MPE_UNROLLED {
-        constexpr int kVector = i.value / kRowWords;
-        constexpr int kWord = i.value % kRowWords;
-        const int8x16_t values = vqtbl1q_s8(
-            vld1q_s8(from + row.value * row_step + kVector * 4 * kStride + kWord * 4), places);
-        unroll<kRows>([&](auto r) MPE_UNROLLED {
-          constexpr int kTapRow = row.value - r.value * kStride;
-          if constexpr (kTapRow >= 0 && kTapRow < kSize) {
-            constexpr int kAt = kTapRow * kRowWords + kWord;
-            int32x4_t& sum = sums[r.value][kVector].value;
-            sum = vdotq_laneq_s32(sum, values, filter.quads[kAt / 4], kAt % 4);
-          }
+    unroll_grid<(kRows - 1) * kStride + kSize, kRowWords * kVectors>(
+        [&](auto row, auto i) MPE_UNROLLED {
+          constexpr int kVector = i.value / kRowWords;
+          constexpr int kWord = i.value % kRowWords;
+          const int8x16_t values = vqtbl1q_s8(
+              vld1q_s8(from + row.value * row_step + kVector * 4 * kStride + kWord * 4), places);
+          unroll<kRows>([&](auto r) MPE_UNROLLED {
+            constexpr int kTapRow = row.value - r.value * kStride;
+            if constexpr (kTapRow >= 0 && kTapRow < kSize) {
+              constexpr int kAt = kTapRow * kRowWords + kWord;
+              int32x4_t& sum = sums[r.value][kVector].value;
+              sum = vdotq_laneq_s32(sum, values, filter.quads[kAt / 4], kAt % 4);
+            }
+          });
         });
-      });
-    });
   }
 };
 

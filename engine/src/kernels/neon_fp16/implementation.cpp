@@ -192,11 +192,8 @@ struct Fp16Product {
       int panel_stride = kVectors * kLanes, int tile_stride = kVectors * kLanes) {
     F16 sums[kRows][kUsed];
     add_runs<kUsed, true>(sums, panel, weights, units, panel_stride);
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value,
-               fresh);
-      });
+    unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value, fresh);
     });
   }
 
@@ -211,11 +208,8 @@ struct Fp16Product {
     F16 sums[kRows][kUsed];
     F16 singles;
     add_runs<kUsed, true>(sums, panel, weights, units, panel_stride, &singles);
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value,
-               first);
-      });
+    unroll_grid<kRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value, first);
     });
     std::uint16_t* single_tile = tile + kUsed * kLanes;
     if (!first) singles = F16::load(single_tile) + singles;
@@ -269,11 +263,8 @@ struct Fp16Product {
     const bool swish = stage.activation == Activation::kSwish;
     if ((swish || stage.activation == Activation::kLogistic) && rows >= kUsedRows) {
       F16 columns[kUsedRows / kHalvesAtOnce][kUsed][kHalvesAtOnce];
-      unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          columns[r.value / kHalvesAtOnce][v.value][r.value % kHalvesAtOnce] =
-              sums[r.value][v.value];
-        });
+      unroll_grid<kUsedRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+        columns[r.value / kHalvesAtOnce][v.value][r.value % kHalvesAtOnce] = sums[r.value][v.value];
       });
       const auto activate = swish ? activate_into_rows<Activation::kSwish>
                                   : activate_into_rows<Activation::kLogistic>;
@@ -311,9 +302,8 @@ struct Fp16Product {
   static inline __attribute__((always_inline)) void start(F16 (&sums)[kUsedRows][kUsed],
                                                           const OutputStage& stage, int channel) {
     const std::uint16_t* bias = stage.repeated_bias + static_cast<std::int64_t>(channel) * kLanes;
-    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>(
-          [&](auto v) MPE_UNROLLED { load_alone<r.value * kLanes>(sums[r.value][v.value], bias); });
+    unroll_grid<kUsedRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      load_alone<r.value * kLanes>(sums[r.value][v.value], bias);
     });
   }
 
@@ -366,9 +356,8 @@ struct Fp16Product {
   template <int kUsedRows, int kUsed>
   static inline __attribute__((always_inline)) void copy_sums(const F16 (&from)[kUsedRows][kUsed],
                                                               F16 (&to)[kUsedRows][kUsed]) {
-    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED { to[r.value][v.value] = from[r.value][v.value]; });
-    });
+    unroll_grid<kUsedRows, kUsed>(
+        [&](auto r, auto v) MPE_UNROLLED { to[r.value][v.value] = from[r.value][v.value]; });
   }
 
   template <int kUsed, bool kStarts, int kUsedRows, typename... Singles>
@@ -395,12 +384,10 @@ struct Fp16Product {
     float16x8_t values[kUsed];
     unroll<kUsed>([&](auto v)
                       MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
-    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        float16x8_t& sum = sums[r.value][v.value].value;
-        sum = kStarts ? vmulq_laneq_f16(values[v.value], rows, r.value)
-                      : vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
-      });
+    unroll_grid<kUsedRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
+      float16x8_t& sum = sums[r.value][v.value].value;
+      sum = kStarts ? vmulq_laneq_f16(values[v.value], rows, r.value)
+                    : vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
     });
     (add_single<kStarts>(*singles, F16(rows), panel + kUsed * kLanes), ...);
   }
