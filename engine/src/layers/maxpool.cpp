@@ -9,6 +9,7 @@
 
 #include "layers/operation.h"
 #include "layers/registry.h"
+#include "layers/row_loop.h"
 #include "layers/section_keys.h"
 #include "layers/typed.h"
 #include "layers/window.h"
@@ -72,25 +73,38 @@ struct SlidRun {
   int count;
 };
 
+template <typename Key>
+Key larger(Key first, Key second) {
+  return second > first ? second : first;
+}
+
 // Every value becomes the largest of the `size` that are `step` apart, from its own place on. The
 // last ones, which have no such places, are dropped.
 template <typename Key>
 void slide(SlidRun<Key>& run, int size, int step) {
-  // Windows of twice the size are the larger of two that lie side by side.
+  // Larger windows are the largest of three or two that lie side by side, or overlap.
   for (int covered = 1; covered < size;) {
-    const int more = std::min(covered, size - covered);
+    const int left = size - covered;
+    const int more = std::min(covered, left);
     const Key* __restrict from = run.values;
-    const Key* next = from + more * step;
+    const Key* second = from + more * step;
     Key* __restrict to = run.room;
-    run.count -= more * step;
-    for (int i = 0; i < run.count; ++i) to[i] = next[i] > from[i] ? next[i] : from[i];
+    if (left >= 2 * covered) {
+      const Key* third = second + more * step;
+      run.count -= 2 * more * step;
+      for (int i = 0; i < run.count; ++i) to[i] = larger(larger(from[i], second[i]), third[i]);
+      covered += 2 * more;
+    } else {
+      run.count -= more * step;
+      for (int i = 0; i < run.count; ++i) to[i] = larger(from[i], second[i]);
+      covered += more;
+    }
     std::swap(run.values, run.room);
-    covered += more;
   }
 }
 
 // Windows that overlap: the largest of a row's neighbours first, then of these along the columns,
-// on a padded copy of the map. Returns whether that was it.
+// on a padded copy of the map. So the first of equals wins. Returns whether that was it.
 template <typename T>
 bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T* out) {
   using Key = decltype(key_of(T{}));
@@ -105,26 +119,25 @@ bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T*
   }
   Key padded[kMost];
   Key room[kMost];
+  const Key least = key_of(lowest(T{}));
   const int above = vertical.before;
   const int before = horizontal.before;
-  std::fill_n(padded, rows * pitch, key_of(lowest(T{})));
+  std::fill_n(padded, rows * pitch, least);
   const int width = std::min(layer.in.width, pitch - before);
   for (int y = 0; y < std::min(layer.in.height, rows - above); ++y) {
-    const T* from = in + static_cast<std::int64_t>(y) * layer.in.width;
-    Key* to = padded + (y + above) * pitch + before;
-    for (int x = 0; x < width; ++x) {
-      const Key key = key_of(from[x]);
-      to[x] = key > to[x] ? key : to[x];
-    }
+    for_row(in + static_cast<std::int64_t>(y) * layer.in.width,
+            padded + (y + above) * pitch + before, width, [least](T value, Key& to) {
+              const Key key = key_of(value);
+              to = key > least ? key : least;
+            });
   }
   // One run through all rows: what lies across their ends is not used.
   SlidRun<Key> run = {padded, room, rows * pitch};
   slide(run, horizontal.size, 1);
   slide(run, vertical.size, pitch);
-  // Not asked for in the loop: an output that is a byte might be them, for all a compiler knows.
-  const int columns = layer.out.width;
-  for (int y = 0; y < rows - vertical.size + 1; ++y, out += columns) {
-    for (int x = 0; x < columns; ++x) set_from_key(run.values[y * pitch + x], out[x]);
+  for (int y = 0; y < layer.out.height; ++y, out += layer.out.width) {
+    for_row(run.values + y * pitch, out, layer.out.width,
+            [](Key key, T& to) { set_from_key(key, to); });
   }
   return true;
 }

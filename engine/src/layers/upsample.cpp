@@ -6,6 +6,7 @@
 
 #include "layers/operation.h"
 #include "layers/registry.h"
+#include "layers/row_loop.h"
 #include "layers/scaled_copy.h"
 #include "layers/typed.h"
 #include "model/limits.h"
@@ -16,13 +17,17 @@ namespace {
 using Limits = NetworkLimits;
 
 template <typename T>
+struct Pair {
+  T first;
+  T second;
+};
+
+template <typename T>
 void repeat_row(const T* in, int width, int times, T* out) {
   if (times == 2) {
-    for (int x = 0; x < width; ++x) {
-      out[2 * x] = in[x];
-      out[2 * x + 1] = in[x];
-    }
-    return;
+    static_assert(sizeof(Pair<T>) == 2 * sizeof(T));
+    return for_row(in, reinterpret_cast<Pair<T>*>(out), width,
+                   [](T value, Pair<T>& to) { to = {value, value}; });
   }
   for (int x = 0; x < width; ++x)
     std::fill_n(out + static_cast<std::int64_t>(x) * times, times, in[x]);
@@ -50,7 +55,7 @@ class Upsample final : public OperationWith<UpsampleParameters> {
             repeat_row(from, layer.in.width, times, first);
             rows += layer.out.width;
             for (int k = 1; k < times; ++k, rows += layer.out.width) {
-              std::copy_n(first, layer.out.width, rows);
+              for_row(first, rows, layer.out.width, [](T value, T& to) { to = value; });
             }
           }
         }

@@ -7,7 +7,8 @@
 //   Vector, kLanes      of Values, in which sums are formed too
 //   kMostVectors        whose sums of four rows fit in the registers beside their inputs: 2 or 3
 //   Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it may be read
-//   load<kOffset>(to, from), fence_loads() between loads and changes of the strip
+//   start(sum, bias), load<kOffset>(to, from), fence_loads() between loads and changes of what
+//   they read
 //   multiply_add<kTap>(sum, value, weights), store(to, value, count)
 //   copy(from, to), copy_rows(from, from_step, to, to_step, count, rows)   Input to Value
 //   split_rows(from, from_step, to, count, rows)   the same; even and odd columns part
@@ -69,7 +70,8 @@ class DepthwiseRows {
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
       const typename K::template Weights<kSize * kSize> weights(
           static_cast<const Value*>(work.weights) + static_cast<std::int64_t>(channel) * taps);
-      const Vector bias(work.stage->bias[channel]);
+      alignas(Vector) Value bias[kLanes];
+      store(bias, Vector(work.stage->bias[channel]));
       for (int y = work.row_begin; y < work.row_end; y += work.strip_rows) {
         const int left = work.row_end - y;
         const int rows = left < work.strip_rows ? left : work.strip_rows;
@@ -180,8 +182,8 @@ class DepthwiseRows {
 
   // Output rows [row, row + kRows) of the strip. The last vectors overlap those before them.
   template <int kSize, int kStride, int kRows, typename Weights>
-  static void convolve_rows(const DepthwiseWork& work, const Weights& weights, Vector bias, int row,
-                            int width, Input* strip_output) {
+  static void convolve_rows(const DepthwiseWork& work, const Weights& weights, const Value* bias,
+                            int row, int width, Input* strip_output) {
     const Value* strip = reinterpret_cast<const Value*>(work.strip) +
                          static_cast<std::int64_t>(row) * work.plane_width;
     Input* output = strip_output + static_cast<std::int64_t>(row) * width;
@@ -230,11 +232,9 @@ class DepthwiseRows {
   }
 
   template <int kSize, int kStride, int kRows, int kVectors, typename Weights>
-  static inline __attribute__((always_inline)) void convolve_block(const DepthwiseWork& work,
-                                                                   const Weights& weights,
-                                                                   Vector bias, const Value* strip,
-                                                                   Input* output,
-                                                                   std::int64_t width, int count) {
+  static inline __attribute__((always_inline)) void convolve_block(
+      const DepthwiseWork& work, const Weights& weights, const Value* bias, const Value* strip,
+      Input* output, std::int64_t width, int count) {
     // A group is the vectors of one row and tap; it is loaded two groups before it is used.
     constexpr int kInputRows = (kRows - 1) * kStride + kSize;
     constexpr int kGroups = kInputRows * kSize;
@@ -254,7 +254,7 @@ class DepthwiseRows {
     unroll_grid<kAhead, kVectors>([&](auto group, auto v) MPE_UNROLLED { load(group, v); });
     Vector sums[kRows][kVectors];
     unroll_grid<kRows, kVectors>([&](auto r, auto v)
-                                     MPE_UNROLLED { sums[r.value][v.value] = bias; });
+                                     MPE_UNROLLED { K::start(sums[r.value][v.value], bias); });
     unroll<kGroups>([&](auto group) MPE_UNROLLED {
       constexpr int kRow = tap_row<kSize, kInputRows>(group.value);
       constexpr int kColumn = tap_column<kSize, kInputRows>(group.value);

@@ -30,6 +30,7 @@ struct Fp32Depthwise {
   template <int kTaps>
   using Weights = const float*;
   static void fence_loads() {}
+  static void start(F32& sum, const float* bias) { sum = F32::load(bias); }
   template <int kOffset>
   static void load(F32& to, const float* from) {
     to = F32::load(from + kOffset);

@@ -137,9 +137,9 @@ inline __attribute__((always_inline)) void convolve_floats(const Add& add, const
 
 // K has add_terms<V>(sums, panel, weights, units, panel_stride).
 template <typename K, int kVectorsUsed>
-inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, const float* weights,
-                                int units, const OutputStage& stage, int channel, int rows,
-                                float* output, std::int64_t pixels) {
+inline __attribute__((always_inline)) void convolve_float_tile(
+    const float* panel, std::int64_t panel_stride, const float* weights, int units,
+    const OutputStage& stage, int channel, int rows, float* output, std::int64_t pixels) {
   const auto add = [&](F32(&sums)[K::kRows][kVectorsUsed]) MPE_UNROLLED {
     K::template add_terms<kVectorsUsed>(sums, panel, weights, units, panel_stride);
   };
@@ -147,9 +147,11 @@ inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, c
 }
 
 template <typename K, int kVectorsUsed>
-inline void convolve_float_taps(const TapRuns<float>& taps, const float* weights,
-                                const OutputStage& stage, int channel, int rows, float* output,
-                                std::int64_t pixels) {
+inline __attribute__((always_inline)) void convolve_float_taps(const TapRuns<float>& taps,
+                                                               const float* weights,
+                                                               const OutputStage& stage,
+                                                               int channel, int rows, float* output,
+                                                               std::int64_t pixels) {
   const auto add = [&](F32(&sums)[K::kRows][kVectorsUsed]) MPE_UNROLLED {
     taps.template for_each<K::kRows>(
         weights, [&](const float* from, const float* of_tap) MPE_UNROLLED {
@@ -261,6 +263,7 @@ class Gemm {
     const bool direct = reads_input(work);
     const bool lines = work.lines != nullptr;
     const auto* input = static_cast<const Input*>(work.input);
+    if (lines) clear_lines(work);
     int loaded = 0;  // rows of the padded input before this one are in the lines, or were
     int end = work.column_end;
     for (int begin = work.column_begin; begin < work.column_end; begin = end) {
@@ -297,6 +300,7 @@ class Gemm {
   }
 
   static void run_taps(const GemmWork& work) {
+    clear_lines(work);
     TapRuns<Panel> taps;
     int loaded = 0;
     int end = 0;
@@ -351,60 +355,70 @@ class Gemm {
     }
   }
 
+  // What lies beside the map is zero once and for all; rows above and below it come and go.
+  static void clear_lines(const GemmWork& work) {
+    const std::int64_t count = channel_distance(work) * work.geometry->channels;
+    fill_run(reinterpret_cast<Input*>(work.lines), Input{}, static_cast<int>(count));
+  }
+
   static void load_lines(const GemmWork& work, int padded_row) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const std::int64_t plane = geometry.in_plane;
     const int y = padded_row - geometry.padding_y;
     const int stride = geometry.stride_x;
-    for (int channel = 0; channel < geometry.channels; ++channel) {
-      Input* to = line_at(work, channel, padded_row);
-      if (y < 0 || y >= geometry.in_height) {
+    const std::int64_t next = channel_distance(work);
+    Input* to = line_at(work, 0, padded_row);
+    if (y < 0 || y >= geometry.in_height) {
+      for (int channel = 0; channel < geometry.channels; ++channel, to += next) {
         fill_run(to, Input{}, stride * work.line_width);
-        continue;
       }
-      const Input* from = static_cast<const Input*>(work.input) + channel * plane +
-                          static_cast<std::int64_t>(y) * geometry.in_width;
-      if (stride == 2) {
-        const LinePhase odd = pad_line(work, (geometry.padding_x + 1) % 2, to);
-        const LinePhase even = pad_line(work, geometry.padding_x % 2, to);
-        const int pairs = even.count < odd.count ? even.count : odd.count;
-        split_pairs<typename K::Vector>(from, even.to, odd.to, pairs);
+      return;
+    }
+    const Input* from =
+        static_cast<const Input*>(work.input) + static_cast<std::int64_t>(y) * geometry.in_width;
+    if (stride == 2) {
+      const LinePhase even = phase_of(work, geometry.padding_x % 2);
+      const LinePhase odd = phase_of(work, (geometry.padding_x + 1) % 2);
+      const int pairs = even.count < odd.count ? even.count : odd.count;
+      for (int channel = 0; channel < geometry.channels; ++channel) {
+        split_pairs<typename K::Vector>(from, to + even.place, to + odd.place, pairs);
         // A row of an odd width ends with an even place.
-        copy_strided(even.to + pairs, from + 2 * pairs, even.count - pairs, 2);
-        continue;
+        copy_strided(to + even.place + pairs, from + 2 * pairs, even.count - pairs, 2);
+        to += next;
+        from += geometry.in_plane;
       }
-      for (int phase = 0; phase < stride; ++phase) {
-        const LinePhase line = pad_line(work, phase, to);
+      return;
+    }
+    for (int phase = 0; phase < stride; ++phase) {
+      const LinePhase line = phase_of(work, phase);
+      for (int channel = 0; channel < geometry.channels; ++channel) {
+        Input* start = to + channel * next + line.place;
+        const Input* values = from + channel * geometry.in_plane + line.x;
         if (stride == 1) {
-          copy_run(line.to, from + line.x, line.count);
+          copy_run(start, values, line.count);
         } else {
-          copy_strided(line.to, from + line.x, line.count, stride);
+          copy_strided(start, values, line.count, stride);
         }
       }
     }
   }
 
   // The values of a row of the input that go to one of its lines: `count` from the x-th on, every
-  // stride_x-th.
+  // stride_x-th. `place` counts from the first of the row's lines.
   struct LinePhase {
-    Input* to;
+    std::int64_t place;
     int x;
     int count;
   };
 
-  // Writes the padding before and after these values. `lines` are those of all phases.
-  static LinePhase pad_line(const GemmWork& work, int phase, Input* lines) {
+  static LinePhase phase_of(const GemmWork& work, int phase) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int stride = geometry.stride_x;
-    Input* to = lines + static_cast<std::int64_t>(phase) * work.line_width;
     const int outside = geometry.padding_x - phase;
     const int first = limited((outside + stride - 1) / stride, 0, work.line_width);
     const int x = first * stride - outside;
     const int inside = (geometry.in_width - x + stride - 1) / stride;
     const int count = limited(inside, 0, work.line_width - first);
-    fill_run(to, Input{}, first);
-    fill_run(to + first + count, Input{}, work.line_width - first - count);
-    return {to + first, x, count};
+    return {static_cast<std::int64_t>(phase) * work.line_width + first, x, count};
   }
 
   static void pack_lines(const GemmWork& work, int pixel) {
@@ -445,16 +459,22 @@ class Gemm {
     });
   }
 
-  static void convolve_tile(const GemmWork& work, int block, int vectors, const Panel* panel,
-                            std::int64_t panel_stride, const Multiplier* weights, Input* output) {
+  static inline __attribute__((always_inline)) void convolve_tile(const GemmWork& work, int block,
+                                                                  int vectors, const Panel* panel,
+                                                                  std::int64_t panel_stride,
+                                                                  const Multiplier* weights,
+                                                                  Input* output) {
     with_tile(work, block, vectors, [&](auto used, int channel, int rows) MPE_UNROLLED {
       K::template convolve_tile<used.value>(panel, panel_stride, weights, work.depth, *work.stage,
                                             channel, rows, output, work.geometry->out_plane);
     });
   }
 
-  static void convolve_taps(const GemmWork& work, int block, int vectors,
-                            const TapRuns<Panel>& taps, const Multiplier* weights, Input* output) {
+  static inline __attribute__((always_inline)) void convolve_taps(const GemmWork& work, int block,
+                                                                  int vectors,
+                                                                  const TapRuns<Panel>& taps,
+                                                                  const Multiplier* weights,
+                                                                  Input* output) {
     with_tile(work, block, vectors, [&](auto used, int channel, int rows) MPE_UNROLLED {
       K::template convolve_taps<used.value>(taps, weights, *work.stage, channel, rows, output,
                                             work.geometry->out_plane);

@@ -19,6 +19,12 @@
 namespace mpe {
 namespace {
 
+#ifdef MPE_NEON_IN_ORDER
+constexpr bool kInOrder = true;
+#else
+constexpr bool kInOrder = false;
+#endif
+
 // An in-order core does what it is told in that order, so it is said here and kept (`volatile`):
 // the Cortex-A53 takes a multiply-add and a load of 64 bits in one cycle, a load of 128 bits alone,
 // and waits for a value that is loaded less than six cycles before its use.
@@ -74,6 +80,15 @@ struct OrderedDepthwise : Fp32Depthwise {
     load_in_order<kOffset>(to.value, from);
   }
   static void fence_loads() { barrier(); }
+  // A load for every vector: copies of one would keep the multiply-adds waiting. On an in-order
+  // core a load of 128 bits does so too.
+  static void start(F32& sum, const float* bias) {
+    if constexpr (kInOrder) {
+      sum = F32::load(bias);
+    } else {
+      load_in_order<0>(sum.value, bias);
+    }
+  }
   template <int kTap, int kTaps>
   static void multiply_add(F32& sum, F32 value, const Weights<kTaps>& weights) {
     multiply_add_in_order<kTap % 4>(sum.value, value.value, weights.quads[kTap / 4]);
@@ -150,17 +165,18 @@ struct Fp32Product {
     });
   }
 
+  // Always inlined: a tile of few terms takes little more time than a call.
   template <int kUsed>
-  static void convolve_tile(const float* panel, std::int64_t panel_stride, const float* weights,
-                            int units, const OutputStage& stage, int channel, int rows,
-                            float* output, std::int64_t pixels) {
+  static inline __attribute__((always_inline)) void convolve_tile(
+      const float* panel, std::int64_t panel_stride, const float* weights, int units,
+      const OutputStage& stage, int channel, int rows, float* output, std::int64_t pixels) {
     convolve_float_tile<Fp32Product, kUsed>(panel, panel_stride, weights, units, stage, channel,
                                             rows, output, pixels);
   }
   template <int kUsed>
-  static void convolve_taps(const TapRuns<float>& taps, const float* weights,
-                            const OutputStage& stage, int channel, int rows, float* output,
-                            std::int64_t pixels) {
+  static inline __attribute__((always_inline)) void convolve_taps(
+      const TapRuns<float>& taps, const float* weights, const OutputStage& stage, int channel,
+      int rows, float* output, std::int64_t pixels) {
     convolve_float_taps<Fp32Product, kUsed>(taps, weights, stage, channel, rows, output, pixels);
   }
 

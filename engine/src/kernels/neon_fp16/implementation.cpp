@@ -167,6 +167,11 @@ struct HalfWeights {
   static void store(std::uint16_t* to, F16 x) { mpe::store(to, x); }
 };
 
+// Not merged with other loads of the same values: copies would keep the multiply-adds waiting.
+inline void load_alone(F16& to, const std::uint16_t* from) {
+  asm volatile("ldr %q0, %1" : "=w"(to.value) : "m"(*reinterpret_cast<const uint16x8_t*>(from)));
+}
+
 struct Fp16Product {
   using Vector = F16;
   using Input = std::uint16_t;
@@ -227,6 +232,9 @@ struct Fp16Product {
                             const std::uint16_t* weights, int units, const OutputStage& stage,
                             int channel, int rows, std::uint16_t* output, std::int64_t pixels) {
     const auto convolve = [&](auto used_rows) MPE_UNROLLED {
+      // Or compilers put loads that both forms begin with before the branch, where no products of
+      // the first term run beside them.
+      asm volatile("" : : "i"(used_rows.value));
       F16 sums[used_rows.value][kUsed];
       start(sums, stage, channel);
       add_runs<kUsed>(sums, panel, weights, units, panel_stride);
@@ -292,18 +300,12 @@ struct Fp16Product {
     }
   }
 
-  // A load for every vector: copies would keep the multiply-adds waiting.
-  template <int kOffset>
-  static void load_alone(F16& to, const std::uint16_t* from) {
-    asm volatile("ldr %q0, [%1, %2]" : "=w"(to.value) : "r"(from), "i"(kOffset * 2));
-  }
-
   template <int kUsedRows, int kUsed>
   static inline __attribute__((always_inline)) void start(F16 (&sums)[kUsedRows][kUsed],
                                                           const OutputStage& stage, int channel) {
     const std::uint16_t* bias = stage.repeated_bias + static_cast<std::int64_t>(channel) * kLanes;
     unroll_grid<kUsedRows, kUsed>([&](auto r, auto v) MPE_UNROLLED {
-      load_alone<r.value * kLanes>(sums[r.value][v.value], bias);
+      load_alone(sums[r.value][v.value], bias + r.value * kLanes);
     });
   }
 
@@ -444,6 +446,7 @@ struct Fp16DepthwiseRows : Fp16Depthwise {
     }
   };
   static void fence_loads() {}
+  static void start(F16& sum, const std::uint16_t* bias) { load_alone(sum, bias); }
   template <int kOffset>
   static void load(F16& to, const std::uint16_t* from) {
     to = F16(load_halves(from + kOffset));
