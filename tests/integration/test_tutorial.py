@@ -10,10 +10,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import docker
 import pytest
+import ziglang
 from clean_debian import HOME, CleanDebian, Finished, bind, checkout, clean_debian, put
 from docker.types import Mount
 from documented_commands import REPOSITORY, blocks, scripts
@@ -54,6 +56,9 @@ START = (
     f"echo '{USER}:*:{USER_ID}:{USER_ID}::/home/{USER}:/bin/sh' >>/etc/passwd; "
     f"mkdir -p /run/sshd; chown {USER_ID}:{USER_ID} /home/{USER}; exec /usr/sbin/sshd -D -e -f /etc/ssh/pi"
 )
+
+ZIG_LIBRARY = Path(ziglang.__file__).parent / "lib"
+ZIG_VERSION = "/zig-version.txt"
 
 COMPINIT = "autoload -Uz compinit && compinit -u"  # what every .zshrc with completion has
 # How each shell is asked to complete `harness pred`.
@@ -101,10 +106,11 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture(scope="module")
-def compiled_kernels() -> list[Mount]:
-    """This machine's sources of kernels and Zig's cache. The newcomer's Zig finds the kernels there, compiled
-    by the same compiler from the same sources: most of the work of a build. It compiles everything else.
-    Zig reuses an object only if its source has the same path and inode; it compares headers by content.
+def compiled_before() -> list[Mount]:
+    """This machine's sources of kernels, Zig's library and Zig's cache. There the newcomer's Zig finds the
+    kernels and libc++, compiled by the same compiler from the same sources: most of the work of a build. It
+    compiles everything else. Zig reuses an object only if its source has the same path and inode; it compares
+    headers by content.
     """
     if os.geteuid() != 0:
         return []  # the container's root would write to a user's cache
@@ -116,14 +122,21 @@ def compiled_kernels() -> list[Mount]:
             kernels.append(bind(source / "engine" / "src" / "kernels", read_only=True))
     objects = Path(zig.environment()["ZIG_GLOBAL_CACHE_DIR"])
     objects.mkdir(exist_ok=True)
-    return [*kernels, bind(objects, read_only=False)]
+    return [*kernels, bind(ZIG_LIBRARY, read_only=True), bind(objects, read_only=False)]
 
 
 @pytest.fixture(scope="module")
-def newcomer(client: docker.DockerClient, compiled_kernels: list[Mount]) -> Iterator[CleanDebian]:
+def newcomer(client: docker.DockerClient, compiled_before: list[Mount]) -> Iterator[CleanDebian]:
     """A clean Debian with a checkout."""
-    environment = {"HARNESS_CACHE": str(cache_directory())} if compiled_kernels else {}
-    with clean_debian(client, *compiled_kernels, environment=environment) as debian:
+    environment = {}
+    if compiled_before:
+        environment = {
+            "HARNESS_CACHE": str(cache_directory()),
+            "ZIG_LIB_DIR": str(ZIG_LIBRARY),
+            "PIP_CONSTRAINT": ZIG_VERSION,  # the library is that of this version
+        }
+    with clean_debian(client, *compiled_before, environment=environment) as debian:
+        ready(debian.run(f"echo ziglang=={version('ziglang')} >{ZIG_VERSION}"))
         ready(debian.run(f"mkdir {CHECKOUT}"))
         debian.container.put_archive(CHECKOUT, checkout(REPOSITORY))
         yield debian
