@@ -62,7 +62,7 @@ def test_a_page_opens_cleanly_and_looks_like_its_golden_picture(
     assert file.stat().st_size < AT_MOST
     check_opens_cleanly(browser, file, width, scheme)
     assert browser.execute_script(f"return {DRAWN}") == CHARTS[name]
-    found = picture(browser, file, width, scheme)
+    found = pictured(browser, width)
     found.save(picture_file(name, width, scheme, tmp_path))
     with Image.open(picture_file(name, width, scheme)) as golden:
         assert differing(found, golden) <= MOVED, f"compare {tmp_path} with the golden picture"

@@ -7,8 +7,8 @@
 //   Vector, kLanes      of Values, in which sums are formed too
 //   kMostVectors        whose sums of four rows fit in the registers beside their inputs: 2 or 3
 //   Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it may be read
-//   start(sum, bias), load<kOffset>(to, from), fence_loads() between loads and changes of what
-//   they read
+//   start(sum, bias)    a sum's first value: a vector of the bias
+//   load<kOffset>(to, from), fence_loads() between these loads and changes of what they read
 //   multiply_add<kTap>(sum, value, weights), store(to, value, count)
 //   copy(from, to), copy_rows(from, from_step, to, to_step, count, rows)   Input to Value
 //   split_rows(from, from_step, to, count, rows)   the same; even and odd columns part
