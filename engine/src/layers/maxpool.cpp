@@ -73,16 +73,11 @@ struct SlidRun {
   int count;
 };
 
-template <typename Key>
-Key larger(Key first, Key second) {
-  return second > first ? second : first;
-}
-
 // Every value becomes the largest of the `size` that are `step` apart, from its own place on. The
 // last ones, which have no such places, are dropped.
 template <typename Key>
 void slide(SlidRun<Key>& run, int size, int step) {
-  // Larger windows are the largest of three or two that lie side by side, or overlap.
+  // A window is the largest of three or two smaller ones, side by side or overlapping.
   for (int covered = 1; covered < size;) {
     const int left = size - covered;
     const int more = std::min(covered, left);
@@ -92,11 +87,11 @@ void slide(SlidRun<Key>& run, int size, int step) {
     if (left >= 2 * covered) {
       const Key* third = second + more * step;
       run.count -= 2 * more * step;
-      for (int i = 0; i < run.count; ++i) to[i] = larger(larger(from[i], second[i]), third[i]);
+      for (int i = 0; i < run.count; ++i) to[i] = std::max(std::max(from[i], second[i]), third[i]);
       covered += 2 * more;
     } else {
       run.count -= more * step;
-      for (int i = 0; i < run.count; ++i) to[i] = larger(from[i], second[i]);
+      for (int i = 0; i < run.count; ++i) to[i] = std::max(from[i], second[i]);
       covered += more;
     }
     std::swap(run.values, run.room);
@@ -104,7 +99,7 @@ void slide(SlidRun<Key>& run, int size, int step) {
 }
 
 // Windows that overlap: the largest of a row's neighbours first, then of these along the columns,
-// on a padded copy of the map. So the first of equals wins. Returns whether that was it.
+// on a padded copy of the map: the first of equals wins. Returns false for windows of other kinds.
 template <typename T>
 bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T* out) {
   using Key = decltype(key_of(T{}));
@@ -126,10 +121,8 @@ bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T*
   const int width = std::min(layer.in.width, pitch - before);
   for (int y = 0; y < std::min(layer.in.height, rows - above); ++y) {
     for_row(in + static_cast<std::int64_t>(y) * layer.in.width,
-            padded + (y + above) * pitch + before, width, [least](T value, Key& to) {
-              const Key key = key_of(value);
-              to = key > least ? key : least;
-            });
+            padded + (y + above) * pitch + before, width,
+            [least](T value, Key& to) { to = std::max(least, key_of(value)); });
   }
   // One run through all rows: what lies across their ends is not used.
   SlidRun<Key> run = {padded, room, rows * pitch};

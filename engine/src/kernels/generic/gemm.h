@@ -327,9 +327,10 @@ class Gemm {
     return end;
   }
 
-  static Input* line_at(const GemmWork& work, int channel, int padded_row) {
+  // Of the first channel.
+  static Input* line_at(const GemmWork& work, int padded_row) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const int line = channel * geometry.kernel_y + padded_row % geometry.kernel_y;
+    const int line = padded_row % geometry.kernel_y;
     return reinterpret_cast<Input*>(work.lines) +
            static_cast<std::int64_t>(line) * geometry.stride_x * work.line_width;
   }
@@ -347,7 +348,7 @@ class Gemm {
     taps.channels = geometry.channels;
     taps.stride = channel_distance(work);
     for (int ky = 0; ky < geometry.kernel_y; ++ky) {
-      const Input* line = line_at(work, 0, row * geometry.stride_y + ky);
+      const Input* line = line_at(work, row * geometry.stride_y + ky);
       for (int kx = 0; kx < geometry.kernel_x; ++kx) {
         const int phase = kx % geometry.stride_x;
         taps.starts[taps.count++] = line + phase * work.line_width + kx / geometry.stride_x;
@@ -355,7 +356,7 @@ class Gemm {
     }
   }
 
-  // What lies beside the map is zero once and for all; rows above and below it come and go.
+  // Places beside the map are not written again.
   static void clear_lines(const GemmWork& work) {
     const std::int64_t count = channel_distance(work) * work.geometry->channels;
     fill_run(reinterpret_cast<Input*>(work.lines), Input{}, static_cast<int>(count));
@@ -366,7 +367,7 @@ class Gemm {
     const int y = padded_row - geometry.padding_y;
     const int stride = geometry.stride_x;
     const std::int64_t next = channel_distance(work);
-    Input* to = line_at(work, 0, padded_row);
+    Input* to = line_at(work, padded_row);
     if (y < 0 || y >= geometry.in_height) {
       for (int channel = 0; channel < geometry.channels; ++channel, to += next) {
         fill_run(to, Input{}, stride * work.line_width);
@@ -432,7 +433,7 @@ class Gemm {
     const int kernel_x = geometry.kernel_x;
     const int stride = geometry.stride_x;
     for (int ky = 0; ky < geometry.kernel_y; ++ky) {
-      const Input* line = line_at(work, 0, top + ky) + x;
+      const Input* line = line_at(work, top + ky) + x;
       int phase = 0;
       for (int kx = 0; kx < kernel_x; ++kx) {
         const Input* from = line + phase * work.line_width;

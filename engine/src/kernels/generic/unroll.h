@@ -1,6 +1,8 @@
 // Loops that must be unrolled completely, so that arrays of vectors stay in registers.
 #pragma once
 
+#include <utility>
+
 namespace mpe {
 namespace {
 
@@ -24,30 +26,20 @@ __attribute__((always_inline)) inline void unroll(const Body& body) {
   if constexpr (kFirst + 8 < kCount) unroll<kCount, kFirst + 8>(body);
 }
 
-// Calls body(row, column) for every place, row by row.
-template <int kRows, int kColumns, int kFirst = 0, typename Body>
+template <int kColumns, typename Body, int... kPlaces>
+__attribute__((always_inline)) inline void unroll_places(const Body& body,
+                                                         std::integer_sequence<int, kPlaces...>) {
+  (body(Index<kPlaces / kColumns>{}, Index<kPlaces % kColumns>{}), ...);
+}
+
+// Calls body(row, column) for every place, row by row, with no function for each row.
+template <int kRows, int kColumns, typename Body>
 __attribute__((always_inline)) inline void unroll_grid(const Body& body) {
-  constexpr int kCount = kRows * kColumns;
-  if constexpr (kFirst < kCount) body(Index<kFirst / kColumns>{}, Index<kFirst % kColumns>{});
-  if constexpr (kFirst + 1 < kCount)
-    body(Index<(kFirst + 1) / kColumns>{}, Index<(kFirst + 1) % kColumns>{});
-  if constexpr (kFirst + 2 < kCount)
-    body(Index<(kFirst + 2) / kColumns>{}, Index<(kFirst + 2) % kColumns>{});
-  if constexpr (kFirst + 3 < kCount)
-    body(Index<(kFirst + 3) / kColumns>{}, Index<(kFirst + 3) % kColumns>{});
-  if constexpr (kFirst + 4 < kCount)
-    body(Index<(kFirst + 4) / kColumns>{}, Index<(kFirst + 4) % kColumns>{});
-  if constexpr (kFirst + 5 < kCount)
-    body(Index<(kFirst + 5) / kColumns>{}, Index<(kFirst + 5) % kColumns>{});
-  if constexpr (kFirst + 6 < kCount)
-    body(Index<(kFirst + 6) / kColumns>{}, Index<(kFirst + 6) % kColumns>{});
-  if constexpr (kFirst + 7 < kCount)
-    body(Index<(kFirst + 7) / kColumns>{}, Index<(kFirst + 7) % kColumns>{});
-  if constexpr (kFirst + 8 < kCount) unroll_grid<kRows, kColumns, kFirst + 8>(body);
+  unroll_places<kColumns>(body, std::make_integer_sequence<int, kRows * kColumns>{});
 }
 
 }  // namespace
 }  // namespace mpe
 
-// The body of a lambda handed to unroll(), inlined wherever it is called.
+// The body of a lambda handed to these, inlined wherever it is called.
 #define MPE_UNROLLED __attribute__((always_inline))

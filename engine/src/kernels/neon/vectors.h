@@ -69,10 +69,10 @@ struct Factors<F32, kCount> {
 
 // The activations of kernels/activation.h, value for value.
 inline F32 leaky(F32 x) { return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F)))); }
-inline void multiply_in_turn(float32x4_t& product, float32x4_t a, float32x4_t b) {
+inline void multiply_in_order(float32x4_t& product, float32x4_t a, float32x4_t b) {
   asm volatile("fmul %0.4s, %1.4s, %2.4s" : "=w"(product) : "w"(a), "w"(b));
 }
-inline void keep_larger_in_turn(float32x4_t& largest, float32x4_t x) {
+inline void keep_larger_in_order(float32x4_t& largest, float32x4_t x) {
   asm volatile("fmax %0.4s, %0.4s, %1.4s" : "+w"(largest) : "w"(x));
 }
 // Four side by side, in this order. The compiler would use one register for all products, and an
@@ -81,14 +81,14 @@ inline void keep_larger_in_turn(float32x4_t& largest, float32x4_t x) {
 inline __attribute__((always_inline)) void leaky_four(F32& a, F32& b, F32& c, F32& d) {
   const float32x4_t slope = vdupq_n_f32(0.1F);
   float32x4_t products[4];
-  multiply_in_turn(products[0], a.value, slope);
-  multiply_in_turn(products[1], b.value, slope);
-  multiply_in_turn(products[2], c.value, slope);
-  multiply_in_turn(products[3], d.value, slope);
-  keep_larger_in_turn(a.value, products[0]);
-  keep_larger_in_turn(b.value, products[1]);
-  keep_larger_in_turn(c.value, products[2]);
-  keep_larger_in_turn(d.value, products[3]);
+  multiply_in_order(products[0], a.value, slope);
+  multiply_in_order(products[1], b.value, slope);
+  multiply_in_order(products[2], c.value, slope);
+  multiply_in_order(products[3], d.value, slope);
+  keep_larger_in_order(a.value, products[0]);
+  keep_larger_in_order(b.value, products[1]);
+  keep_larger_in_order(c.value, products[2]);
+  keep_larger_in_order(d.value, products[3]);
 }
 // maxnm prefers the number to NaN, and zero to its negative.
 inline F32 relu(F32 x) { return F32(vmaxnmq_f32(x.value, vdupq_n_f32(0.0F))); }
