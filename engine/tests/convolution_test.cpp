@@ -261,6 +261,47 @@ TEST(copies_of_padded_rows_stay_in_proportion_to_the_input) {
 TEST(few_channels_fp32) { compare_everywhere(Form::kFewChannels, Precision::kFp32, 40, 23); }
 TEST(few_channels_fp16) { compare_everywhere(Form::kFewChannels, Precision::kFp16, 30, 24); }
 
+// By sets that compute with halves; for others panels of floats are made from halves in memory.
+TEST(floats_are_read_as_the_halves_nearest_to_them) {
+  Random random(48);
+  mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(3)};
+  const bool may_compare = std::ranges::any_of(
+      mpe::kernel_sets(),
+      [](const mpe::KernelSetInfo& set) { return set.supported && set.name == "neon_fp16"; });
+  int compared = 0;
+  for (int i = 0; i < 40; ++i) {
+    Problem halves;
+    make_problem(random, halves, Form::kFewChannels, Precision::kFp16);
+    Problem floats = halves;
+    floats.request.weights = floats.weights;
+    floats.request.bias = floats.bias;
+    floats.request.may_read_floats = true;
+    const std::size_t count = halves.input.size() / sizeof(mpe::Half);
+    floats.input.resize(count * sizeof(float));
+    for (std::size_t k = 0; k < count; ++k) {
+      const float value = random.real(-1.0F, 1.0F) * (random.chance(10) ? 1e-6F : 1.0F);
+      const mpe::Half half = mpe::half_from_float(value);
+      std::memcpy(&floats.input[k * sizeof(value)], &value, sizeof(value));
+      std::memcpy(&halves.input[k * sizeof(half)], &half, sizeof(half));
+    }
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported || set.name == "reference") continue;
+      mpe::ThreadPool& pool = pools[i % 2];
+      ConvolutionChoice choice;
+      choice.isa = set.name;
+      choice.algorithm = "gemm";
+      choice.threads = pool.threads();
+      const auto reading = mpe::make_convolution(floats.request, choice);
+      if (!reading->reads_floats()) continue;
+      const auto plain = mpe::make_convolution(halves.request, choice);
+      CHECK(!plain->reads_floats());
+      CHECK(run(*reading, floats, pool) == run(*plain, halves, pool));
+      ++compared;
+    }
+  }
+  CHECK(may_compare == (compared > 20));
+}
+
 // Halves as they compare: none of these is NaN.
 struct Half {
   std::uint16_t bits;

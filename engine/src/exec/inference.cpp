@@ -79,7 +79,7 @@ void Session::execute_chain(Step& step, const std::function<void(int)>& after) {
 void Session::execute_convolution(Step& step, const std::function<void(int)>& converted) {
   ConvolutionCall call{step.inputs[0].tensor.data, step.output.data, step.scratch, nullptr};
   ScaleAndZero measured{};
-  if (step.format->conversion != InputConversion::kNone) {
+  if (step.format->conversion != InputConversion::kNone && !step.convolution->reads_floats()) {
     const Clock::time_point start = profile_ ? Clock::now() : Clock::time_point{};
     convert_input(step, call, measured);
     if (profile_) {

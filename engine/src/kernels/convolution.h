@@ -71,11 +71,13 @@ struct ConvolutionRequest {
   float weight_scale(int channel) const;
   // The largest of each 2x2 outputs is all that is wanted: see Convolution::pools().
   bool may_pool = false;
+  // fp16: the input is there in float: see Convolution::reads_floats().
+  bool may_read_floats = false;
 };
 
 // An input's quantisation where it changes from run to run (quantize=1): always per tensor.
 struct ConvolutionCall {
-  const void* input = nullptr;  // CHW in the request's precision
+  const void* input = nullptr;  // CHW in the request's precision, or Convolution::reads_floats()
   void* output = nullptr;       // CHW in the request's output precision
   std::byte* scratch = nullptr;
   const ScaleAndZero* dynamic_input = nullptr;  // set exactly when the request had no `input`
@@ -135,6 +137,8 @@ class Convolution {
   virtual std::string_view algorithm() const = 0;  // "reference", "gemm", "depthwise", ...
   // Does run() write the largest of each 2x2 outputs only? The request allowed it.
   virtual bool pools() const { return false; }
+  // Does run() read floats and round each to half by itself? The request allowed it.
+  virtual bool reads_floats() const { return false; }
 };
 
 struct ConvolutionChoice {

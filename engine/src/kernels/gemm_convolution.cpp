@@ -49,6 +49,7 @@ class GemmConvolution final : public Convolution {
       const int reach = (geometry_->kernel_x - 1) / geometry_->stride_x;
       line_width_ =
           divide_up(geometry_->out_width, kernel.columns) * kernel.columns + reach + kernel.columns;
+      reads_floats_ = request.may_read_floats && request.precision == Precision::kFp16;
     }
     pack_weights(request);
     if (kernel.repeats_bias && form == GemmForm::kTiles) repeat_bias(request.bias);
@@ -58,6 +59,7 @@ class GemmConvolution final : public Convolution {
   std::string_view algorithm() const override {
     return form_ == GemmForm::kTiles ? "gemm" : "gemv";
   }
+  bool reads_floats() const override { return reads_floats_; }
   std::size_t weight_bytes() const override {
     return weights_.size() + repeated_bias_.size() + constants_.bytes();
   }
@@ -184,8 +186,14 @@ class GemmConvolution final : public Convolution {
     return round_up(static_cast<std::size_t>(lines * line_width_) * input_size_, kCacheLine);
   }
 
+  std::size_t narrowed_bytes() const {
+    if (!reads_floats_) return 0;
+    return round_up(static_cast<std::size_t>(geometry_->in_width) * sizeof(Half), kCacheLine);
+  }
+
   std::size_t thread_bytes(int threads) const {
-    return panels_bytes() + multipliers_bytes() + sums_bytes(threads) + lines_bytes();
+    return panels_bytes() + multipliers_bytes() + sums_bytes(threads) + lines_bytes() +
+           narrowed_bytes();
   }
 
   OutputStage stage_for(const ScaleAndZero* dynamic_input, std::byte* scratch) const {
@@ -211,6 +219,7 @@ class GemmConvolution final : public Convolution {
     work.sums = work.multipliers + multipliers_bytes();
     if (line_width_ > 0) work.lines = work.sums + sums_bytes(threads);
     work.line_width = line_width_;
+    if (reads_floats_) work.narrowed = work.lines + lines_bytes();
     return work;
   }
 
@@ -221,7 +230,8 @@ class GemmConvolution final : public Convolution {
                            static_cast<std::size_t>(geometry_->in_width);
     const auto out_values =
         static_cast<std::size_t>(rows_) * static_cast<std::size_t>(geometry_->pixels());
-    work.input = static_cast<const std::byte*>(call.input) + index * in_values * input_size_;
+    const std::size_t size = reads_floats_ ? sizeof(float) : input_size_;
+    work.input = static_cast<const std::byte*>(call.input) + index * in_values * size;
     work.output = static_cast<std::byte*>(call.output) + index * out_values * output_size_;
     work.weights = weights_.data() + index * group_weights() * weight_size(kernel_.weights);
     work.first_channel = group * rows_;
@@ -310,6 +320,7 @@ class GemmConvolution final : public Convolution {
   int depth_step_ = 0;
   int column_step_ = 0;
   int line_width_ = 0;  // 0: no lines
+  bool reads_floats_ = false;
 };
 
 }  // namespace

@@ -106,6 +106,9 @@ struct GemmWork {
   // [column modulo stride_x] of line_width values. Null: panels are gathered from the input.
   std::byte* lines = nullptr;
   int line_width = 0;
+  // Scratch: a row of a channel in half, if the input is float where the kernel computes with
+  // halves; null otherwise.
+  std::byte* narrowed = nullptr;
 };
 
 struct GemmKernel {

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/generic/halves.h"
 #include "kernels/generic/output.h"
 #include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
@@ -374,33 +375,44 @@ class Gemm {
       }
       return;
     }
-    const Input* from =
-        static_cast<const Input*>(work.input) + static_cast<std::int64_t>(y) * geometry.in_width;
     if (stride == 2) {
       const LinePhase even = phase_of(work, geometry.padding_x % 2);
       const LinePhase odd = phase_of(work, (geometry.padding_x + 1) % 2);
       const int pairs = even.count < odd.count ? even.count : odd.count;
       for (int channel = 0; channel < geometry.channels; ++channel) {
+        const Input* from = input_row(work, channel, y);
         split_pairs<typename K::Vector>(from, to + even.place, to + odd.place, pairs);
         // A row of an odd width ends with an even place.
         copy_strided(to + even.place + pairs, from + 2 * pairs, even.count - pairs, 2);
         to += next;
-        from += geometry.in_plane;
       }
       return;
     }
-    for (int phase = 0; phase < stride; ++phase) {
-      const LinePhase line = phase_of(work, phase);
-      for (int channel = 0; channel < geometry.channels; ++channel) {
-        Input* start = to + channel * next + line.place;
-        const Input* values = from + channel * geometry.in_plane + line.x;
+    for (int channel = 0; channel < geometry.channels; ++channel, to += next) {
+      const Input* from = input_row(work, channel, y);
+      for (int phase = 0; phase < stride; ++phase) {
+        const LinePhase line = phase_of(work, phase);
         if (stride == 1) {
-          copy_run(start, values, line.count);
+          copy_run(to + line.place, from + line.x, line.count);
         } else {
-          copy_strided(start, values, line.count, stride);
+          copy_strided(to + line.place, from + line.x, line.count, stride);
         }
       }
     }
+  }
+
+  static const Input* input_row(const GemmWork& work, int channel, int y) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const std::int64_t place =
+        channel * geometry.in_plane + static_cast<std::int64_t>(y) * geometry.in_width;
+    if constexpr (std::is_same_v<Input, std::uint16_t>) {
+      if (work.narrowed != nullptr) {
+        auto* row = reinterpret_cast<Input*>(work.narrowed);
+        narrow_to_halves(static_cast<const float*>(work.input) + place, row, geometry.in_width);
+        return row;
+      }
+    }
+    return static_cast<const Input*>(work.input) + place;
   }
 
   // The values of a row of the input that go to one of its lines: `count` from the x-th on, every
@@ -565,6 +577,9 @@ class Gemm {
 
   static void pack(const GemmWork& work, int column, int count, int depth, int depth_count,
                    Panel* panel) {
+    if constexpr (kFinishes) {
+      if (work.lines != nullptr) return pack_lines(work, column);
+    }
     Segment segments[kColumns + 1];
     const int used = split_pixels(*work.geometry, column, count, kColumns, segments);
     const auto* input = static_cast<const Input*>(work.input);
