@@ -77,7 +77,7 @@ struct ConvolutionRequest {
 
 // An input's quantisation where it changes from run to run (quantize=1): always per tensor.
 struct ConvolutionCall {
-  const void* input = nullptr;  // CHW in the request's precision, or Convolution::reads_floats()
+  const void* input = nullptr;  // CHW in the request's precision, or float: reads_floats()
   void* output = nullptr;       // CHW in the request's output precision
   std::byte* scratch = nullptr;
   const ScaleAndZero* dynamic_input = nullptr;  // set exactly when the request had no `input`
