@@ -169,9 +169,9 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   const std::string measured =
       tuning == nullptr ? std::string() : tuning->algorithm_for(request, choice, pool_);
   if (tuning != nullptr) choice.algorithm = measured;
-  request.may_read_floats = format.conversion == InputConversion::kStatic &&
-                            format.executed == Precision::kFp16 &&
-                            precision_of(layer.inputs[0]) == Precision::kFp32;
+  // Only now: algorithms are measured on an input in the request's precision.
+  request.may_read_floats =
+      format.executed == Precision::kFp16 && format.received == Precision::kFp32;
   convolutions_[index] = make_convolution(request, choice);
   const Convolution& convolution = *convolutions_[index];
   const std::size_t needed = convolution.scratch_bytes(pool_.threads());
@@ -188,14 +188,6 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   scratch_[index].in_place = convolution.works_in_place();
   if (convolution.reads_floats()) scratch_[index].converted = 0;
   weight_bytes_ += static_cast<std::int64_t>(convolution.weight_bytes());
-}
-
-// Of a layer's output, an input of the network or a constant.
-Precision Session::precision_of(int tensor) const {
-  if (network_.input_begin(tensor)) return Precision::kFp32;
-  const auto index = static_cast<std::size_t>(tensor);
-  if (network_.layers[index].rules.memory == MemoryRule::kConstant) return Precision::kFp32;
-  return precisions_.layers[index].output.precision;
 }
 
 // Is a pooling layer all that reads this layer's output?

@@ -81,7 +81,6 @@ class Session {
                            const Options& options, const ScratchLimit& limit, Tuning* tuning);
   std::vector<ScratchLimit> scratch_limits(const Options& options);
   std::size_t bytes_of_layers() const;
-  Precision precision_of(int tensor) const;
   bool only_pooled(const Layer& layer) const;
   bool is_only_reader(const Layer& layer, int input) const;
   void chain_rows();

@@ -210,7 +210,8 @@ class Planner {
     LayerFormat& result = format(layer);
     const int input = layer.inputs[0];
     result.converted.precision = result.executed;
-    if (stored_at(input) == result.executed) {
+    result.received = stored_at(input);
+    if (result.received == result.executed) {
       if (input != kNetworkInput) result.converted = format_of(input).output;
       return;
     }

@@ -40,6 +40,7 @@ enum class InputConversion {
 struct LayerFormat {
   Precision executed = Precision::kFp32;
   TensorFormat output;
+  Precision received = Precision::kFp32;  // of a convolution's input, as it arrives
   InputConversion conversion = InputConversion::kNone;
   std::vector<float> weight_scales;  // int8: of the output channels, as published; or empty
   TensorFormat converted;  // of the input as the convolution reads it; kDynamic: no quantisation
