@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -346,8 +347,8 @@ inline float value_at(const std::vector<std::byte>& values, Precision precision,
   return mpe::half_to_float(half);
 }
 
-// The bits of a value; of finite ones without a sign, the larger bits are those of the larger
-// value.
+// Without the sign, the bits of a larger value are larger as a number; those of NaN are the
+// largest.
 inline std::uint32_t bits_at(const std::vector<std::byte>& values, Precision precision,
                              std::size_t index) {
   std::uint32_t bits = 0;  // both formats lie in memory with the lowest byte first
@@ -355,8 +356,8 @@ inline std::uint32_t bits_at(const std::vector<std::byte>& values, Precision pre
   return bits;
 }
 
-// The largest difference, as a fraction of the largest expected value (or of `largest`). Compares
-// bits first: an emulated core takes long for an operation on floats.
+// The largest difference, as a fraction of the largest expected value (or of `largest`); NaN if any
+// value is not finite. Compares bits first: an emulated core takes long for an operation on floats.
 inline double relative_error(const std::vector<std::byte>& actual,
                              const std::vector<std::byte>& expected, Precision precision,
                              double largest = 1e-6) {
@@ -369,12 +370,13 @@ inline double relative_error(const std::vector<std::byte>& actual,
     if (bits_at(actual, precision, i) == want) continue;
     const double distance =
         std::abs(double{value_at(actual, precision, i)} - double{value_at(expected, precision, i)});
-    if (!(distance <= difference)) difference = distance;  // catches NaN as well
+    if (!std::isfinite(distance)) return std::numeric_limits<double>::quiet_NaN();
+    difference = std::max(difference, distance);
   }
   if (!expected.empty()) {
-    // NaN as an expected value, whose bits are the largest, makes the result NaN.
-    const double expected_most = std::abs(double{value_at(expected, precision, most)});
-    if (!(expected_most <= largest)) largest = expected_most;
+    const double magnitude_of_most = std::abs(double{value_at(expected, precision, most)});
+    if (!std::isfinite(magnitude_of_most)) return std::numeric_limits<double>::quiet_NaN();
+    largest = std::max(largest, magnitude_of_most);
   }
   return difference / largest;
 }

@@ -293,6 +293,26 @@ TEST(random_networks_in_mixed_precision_stay_near_float) {
   CHECK(conversions > 30);
 }
 
+// On sets with fp16 arithmetic, whose kernels for few terms read floats.
+TEST(fp16_layers_of_few_terms_convert_nothing_in_memory) {
+  const ModelFiles files(
+      "[net]\nwidth=128\nheight=48\nchannels=3\n"
+      "[convolutional]\nfilters=4\nsize=3\nstride=2\npad=1\nactivation=leaky\nfp16=1\n"
+      "[convolutional]\nfilters=3\nsize=1\nactivation=linear\n"
+      "[convolutional]\nfilters=8\nsize=3\nstride=2\npad=1\nactivation=leaky\nfp16=1\n",
+      6);
+  const std::vector<float> image = image_for(files.network, 6);
+  const Definition definition(files, image);
+  for (int threads = 1; threads < 4; ++threads) {
+    Session session(files.cfg, files.weights, options("", threads, Preference::kSpeed));
+    std::vector<int> converted;
+    session.run(image, [](int) {}, [&](int layer) { converted.push_back(layer); });
+    const bool in_half = session.reports()[0].isa == "neon_fp16";
+    CHECK(converted == (in_half ? std::vector{1} : std::vector{0, 1, 2}));
+    CHECK(difference(output_of(session, 2), definition.output(2)) < 5e-3);
+  }
+}
+
 TEST(int8_networks_give_the_same_bits_on_every_set_and_any_number_of_threads) {
   const std::vector<std::string> sets = supported_sets();
   for (unsigned seed = 200; seed < 220; ++seed) {

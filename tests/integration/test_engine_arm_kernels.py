@@ -27,6 +27,7 @@ SUITES = (
     "layers_test",
     "quantization_test",
     "row_chain_test",
+    "session_test",
     "winograd_test",
 )
 DIFFERENTIAL = "differential"
