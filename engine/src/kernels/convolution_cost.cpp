@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "kernels/aligned_buffer.h"
@@ -76,6 +77,21 @@ double line_cost(const WinogradKernel& kernel) {
 double weight_transform_cost(const WinogradKernel& kernel) {
   if (has_wide_vectors(kernel)) return kOperationsPerWideTransform;
   return kernel.sum_bytes == 2 ? kOperationsPerHalfTransform : kOperationsPerTransform;
+}
+
+// All threads', to wait for each other once.
+double cost_of_barrier(int threads) { return threads * kOperationsPerBarrier; }
+
+// How often threads transform each weight on the fly in a pass, on average: of each chunk they
+// share the tiles of the blocks of output channels that do not go into the number of threads.
+double times_transformed(int blocks, int chunk_blocks, int threads) {
+  const int last = (blocks - 1) % chunk_blocks + 1;
+  const auto again = [threads](int count) {
+    return count % threads == 0 ? 0 : threads - std::gcd(count, threads);
+  };
+  const int chunks = divide_up(blocks, chunk_blocks);
+  const int more = (chunks - 1) * again(chunk_blocks) + again(last);
+  return 1.0 + static_cast<double>(more) / blocks;
 }
 
 // Counts bytes that a block of tiles reads again after others. They come from memory, or from a
@@ -291,7 +307,7 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   block.sum_stride = plan.of_image ? 0 : divide_up(tiles, lanes) * lanes;
   block.panel_stride = plan.of_image ? kernel.image_tiles : block.sum_stride;
   const int rows =
-      (on_the_fly ? divide_up(plan.chunk_blocks, threads) : plan.chunk_blocks) * kernel.rows;
+      (on_the_fly ? std::max(1, plan.chunk_blocks / threads) : plan.chunk_blocks) * kernel.rows;
   const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
   const std::size_t panel =
       static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride);
@@ -381,7 +397,11 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const auto at_once =
         static_cast<std::size_t>(winograd_blocks_at_once(divide_up(tiles, size), threads));
     const std::size_t block_bytes = block.panel_bytes + block.sum_bytes;
-    const double scratch = static_cast<double>(block_bytes);
+    // Of the threads that share the cache.
+    const double scratch =
+        static_cast<double>((cpu_caches().second_is_shared ? at_once : 1) * block_bytes);
+    const bool shared = threads > 1 && at_once == 1;
+    const double barriers = shared ? (1.0 + 2.0 * chunks) * passes * cost_of_barrier(threads) : 0.0;
     plan.bytes = weights;
     if (scratch + weights > kUsableShare * cache) {
       read_again(plan, (passes - 1.0) * weights, scratch + weights);
@@ -400,11 +420,11 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const DepthPlan depth = plan_depth(shape, kernel, block, mean_depth, chunks);
     plan.depth_step = depth.step;
     plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.transforms_cost(size) +
-                 passes * positions * depth.cost + plan.bytes * kOperationsPerByte;
+                 barriers + passes * positions * depth.cost + plan.bytes * kOperationsPerByte;
     plan.scratch_bytes =
         at_once * block_bytes + static_cast<std::size_t>(threads) *
                                     (block.line_bytes + winograd_multiplier_bytes(kernel, plan));
-    cheapest.consider(plan, plan.cost);
+    cheapest.consider(plan, cost_of_threads(plan, threads));
     return block_bytes <= scratch_bytes;
   };
   const int step = kernel.lanes * kernel.vectors;
@@ -471,12 +491,13 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
                           (row_stays ? 0.0 : 2.0 * transformed) + steps * sums) /
                          kCacheLine;
     const double transform = weight_transform_cost(kernel);
-    const double barriers = threads > 1 ? 2.0 * passes * threads * kOperationsPerBarrier : 0.0;
-    plan.cost += layer.product_cost(plan.tiles) + transforms + layer.call_cost(passes) * steps +
-                 barriers +
-                 passes * (stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
-                           2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
-                 plan.bytes * kOperationsPerByte;
+    const double times = times_transformed(layer.blocks, plan.chunk_blocks, threads);
+    const double barriers = threads > 1 ? 2.0 * passes * cost_of_barrier(threads) : 0.0;
+    plan.cost +=
+        layer.product_cost(plan.tiles) + transforms + layer.call_cost(passes) * steps + barriers +
+        passes * (times * stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
+                  2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
+        plan.bytes * kOperationsPerByte;
     cheapest.consider(plan, cost_of_threads(plan, threads));
   };
   const auto consider_size = [&](int size) {
@@ -485,7 +506,7 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     for (int chunks = 1; chunks <= kMostChunksOnTheFly && chunks <= layer.blocks; chunks *= 2) {
       const int chunk_blocks = divide_up(divide_up(layer.blocks, chunks), threads) * threads;
       for (const int depth : kTransformedDepths) {
-        const int share = divide_up(chunk_blocks, threads);
+        const int share = std::max(1, chunk_blocks / threads);
         for (int blocks = 1; blocks <= std::min(share, kMostTransformedBlocks); blocks *= 2) {
           consider({.form = &form,
                     .tiles = tiles,

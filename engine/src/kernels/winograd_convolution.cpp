@@ -278,17 +278,29 @@ class WinogradConvolution final : public Convolution {
     return overflowed;
   }
 
-  // On the fly: one of so many parts of every chunk.
+  // On the fly: one of so many parts of every chunk. Each has as many whole blocks of output
+  // channels as all can have, then its share of the tiles of the blocks that are left.
   void run_part(const WinogradWork& work, int part, int parts) const {
+    const int vectors = divide_up(work.tile_count, kernel_.lanes);
     for (int first = 0; first < blocks_; first += plan_.chunk_blocks) {
       const int count = std::min(plan_.chunk_blocks, blocks_ - first);
-      const int begin = count * part / parts;
-      const int end = count * (part + 1) / parts;
-      if (begin == end) continue;
-      const WinogradWork share = blocks_of(work, first + begin, end - begin);
-      kernel_.multiply_on_the_fly[form_.index](share);
-      kernel_.transform_output[form_.index](share);
+      const int whole = count / parts;
+      if (whole > 0) run_on_the_fly(blocks_of(work, first + part * whole, whole));
+      const int left = (count - parts * whole) * vectors;
+      const int end = left * (part + 1) / parts;
+      for (int begin = left * part / parts; begin < end;) {
+        const int block = begin / vectors;
+        const int last = std::min(end, (block + 1) * vectors);
+        const WinogradWork one = blocks_of(work, first + parts * whole + block, 1);
+        run_on_the_fly(vectors_of(one, begin - block * vectors, last - begin));
+        begin = last;
+      }
     }
+  }
+
+  void run_on_the_fly(const WinogradWork& work) const {
+    kernel_.multiply_on_the_fly[form_.index](work);
+    kernel_.transform_output[form_.index](work);
   }
 
   void transform_input(const WinogradWork& work, bool smaller) const {
@@ -361,6 +373,15 @@ class WinogradConvolution final : public Convolution {
     work.unit_end = form_.all_values() * count;
     work.row_begin = work.first_row;
     work.row_end = std::min(rows_, (first + count) * kernel_.rows);
+    return work;
+  }
+
+  // Some vectors of tiles of the block.
+  WinogradWork vectors_of(WinogradWork work, int first, int count) const {
+    const int tile = first * kernel_.lanes;
+    work.panels += tile * kernel_.panel_bytes;
+    work.tile_begin += tile;
+    work.tile_count = std::min(count * kernel_.lanes, work.tile_count - tile);
     return work;
   }
 
