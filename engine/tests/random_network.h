@@ -105,6 +105,20 @@ inline std::string thin_cfg() {
          "[convolutional]\nfilters=8\nactivation=linear\n";
 }
 
+// The first layers of a detector: three whose tensors between them do not fit into the second-level
+// cache.
+inline std::string first_layers_cfg() {
+  constexpr int kWidth = 128;
+  constexpr int kChannels = 16;
+  const std::size_t row = kWidth * kChannels * sizeof(float);
+  const std::string height = std::to_string(2 * (mpe::cpu_caches().second_bytes / row + 20));
+  return "[net]\nheight=" + height + "\nwidth=" + std::to_string(2 * kWidth) +
+         "\nchannels=3\n"
+         "[convolutional]\nfilters=16\nsize=3\nstride=2\npad=1\nactivation=swish\n"
+         "[convolutional]\nfilters=32\nsize=3\nstride=2\npad=1\nactivation=leaky\n"
+         "[convolutional]\nfilters=8\nactivation=linear\n";
+}
+
 // A cfg of about `length` layers of every kind that fits, from one seed. `precision` gives the keys
 // of the next layer with weights.
 template <typename Precision>

@@ -44,6 +44,21 @@ ConvolutionShape depthwise(Random& random, Shape in) {
   }
 }
 
+// 3x3 over all channels, which Winograd's algorithm computes, or, for few channels, kernels that
+// lay out the input's rows.
+ConvolutionShape dense(Random& random, Shape in, int stride) {
+  for (;;) {
+    ConvolutionShape shape;
+    shape.in = in;
+    shape.out.channels = random.integer(1, 40);
+    shape.kernel_y = shape.kernel_x = 3;
+    shape.stride_y = shape.stride_x = stride;
+    shape.padding_y = random.integer(0, 1);
+    shape.padding_x = 1;
+    if (set_output(shape, random.integer(0, 1), 1)) return shape;
+  }
+}
+
 // The layers of a chain, each with the input that the one before gives it.
 class Chain {
  public:
@@ -58,10 +73,36 @@ class Chain {
     }
   }
 
-  bool computes_rows() const {
-    return std::ranges::all_of(convolutions_,
-                               [](const auto& each) { return each->computes_rows(); });
+  // A picture's first layer, perhaps, then one by this algorithm between pointwise ones.
+  Chain(Random& random, Precision precision, const ConvolutionChoice& choice,
+        std::string_view algorithm, int tile, int stride) {
+    const bool of_picture = random.chance(50);
+    const int first_stride = of_picture ? random.integer(1, 2) : 1;
+    // Most rows of tiles are whole vectors: others may have a single tile left over.
+    const int width = 16 * tile * random.integer(1, 2) - random.integer(0, tile - 1) -
+                      (random.chance(20) ? tile : 0);
+    Shape shape = {of_picture ? 3 : random.integer(1, 24), random.integer(9, 60),
+                   width * stride * first_stride};
+    add(random, precision, choice,
+        of_picture ? dense(random, shape, first_stride) : pointwise(random, shape));
+    shape = problems_.back().request.shape.out;
+    ConvolutionChoice by_algorithm = choice;
+    by_algorithm.algorithm = algorithm;
+    add(random, precision, by_algorithm, dense(random, shape, stride));
+    if (random.chance(50)) {
+      shape = problems_.back().request.shape.out;
+      add(random, precision, choice, pointwise(random, shape));
+    }
   }
+
+  bool computes_rows() const {
+    return std::ranges::all_of(convolutions_, [this](const auto& each) {
+      return each->computes_rows() && (each == convolutions_.front() || each->reads_ring());
+    });
+  }
+
+  std::string_view algorithm(std::size_t link) const { return convolutions_[link]->algorithm(); }
+  bool begins_with_picture() const { return !convolutions_.front()->reads_ring(); }
 
   std::vector<std::byte> one_after_the_other() {
     ThreadPool pool(1);
@@ -73,16 +114,15 @@ class Chain {
     return values;
   }
 
-  std::vector<std::byte> by_rows(int rows, int threads, std::size_t output_bytes) const {
+  std::vector<std::byte> by_rows(RowSharing sharing, int rows, int threads,
+                                 std::size_t output_bytes) const {
     std::vector<RowLink> links;
-    int step = 1;
     for (std::size_t k = 0; k < problems_.size(); ++k) {
       const ConvolutionRequest& request = problems_[k].request;
       links.push_back({static_cast<int>(k), convolutions_[k].get(), request.shape,
-                       value_size(request.output_precision)});
-      step = std::max(step, convolutions_[k]->row_step());
+                       value_size(request.precision), value_size(request.output_precision)});
     }
-    const RowChain chain(links, threads, rows * step);
+    const RowChain chain(links, sharing, threads, rows);
     ThreadPool pool(threads);
     // Words, for their alignment; marked, to find what is written beyond the scratch.
     const std::size_t words = chain.scratch_bytes() / sizeof(std::max_align_t);
@@ -139,6 +179,20 @@ class Chain {
   std::vector<std::unique_ptr<Convolution>> convolutions_;
 };
 
+void compare(Random& random, Chain& chain, std::string_view set, unsigned seed) {
+  const std::vector<std::byte> expected = chain.one_after_the_other();
+  const int rows = random.integer(1, 20);
+  const int threads = random.integer(1, 4);
+  for (const RowSharing sharing : {RowSharing::kStrips, RowSharing::kSameRows}) {
+    if (chain.by_rows(sharing, rows, threads, expected.size()) == expected) continue;
+    check::fail(__FILE__, __LINE__,
+                std::string(set) + " seed " + std::to_string(seed) +
+                    (sharing == RowSharing::kStrips ? ", strips, " : ", the same rows, ") +
+                    std::to_string(rows) + " rows, " + std::to_string(threads) +
+                    " threads: " + chain.text());
+  }
+}
+
 }  // namespace
 
 TEST(chains_of_rows_give_the_bits_of_the_layers_alone) {
@@ -152,17 +206,46 @@ TEST(chains_of_rows_give_the_bits_of_the_layers_alone) {
         choice.isa = set.name;
         Chain chain(random, precision, choice);
         if (!chain.computes_rows()) continue;
-        const std::vector<std::byte> expected = chain.one_after_the_other();
-        const int rows = random.integer(1, 5);
-        const int threads = random.integer(1, 4);
         ++compared;
-        if (chain.by_rows(rows, threads, expected.size()) == expected) continue;
-        check::fail(__FILE__, __LINE__,
-                    std::string(set.name) + " seed " + std::to_string(seed) + ", " +
-                        std::to_string(rows) + " rows, " + std::to_string(threads) +
-                        " threads: " + chain.text());
+        compare(random, chain, set.name, seed);
       }
     }
   }
   CHECK(compared > 60);
+}
+
+TEST(winograd_in_chains_of_rows_gives_the_bits_of_the_layers_alone) {
+  struct {
+    std::string_view algorithm;
+    int tile;
+    int stride;
+    int compared = 0;
+    int of_pictures = 0;
+  } forms[] = {{"winograd2", 2, 1}, {"winograd2", 2, 2}, {"winograd4", 4, 1}, {"winograd5", 5, 1}};
+  bool has_float_vectors = false;
+  for (const KernelSetInfo& set : kernel_sets()) {
+    if (!set.supported) continue;
+    has_float_vectors = true;
+    for (auto& form : forms) {
+      for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
+        for (unsigned seed = 0; seed < 24; ++seed) {
+          Random random(seed);
+          ConvolutionChoice choice;
+          choice.isa = set.name;
+          choice.scratch_bytes = std::size_t{1} << random.integer(12, 20);
+          Chain chain(random, precision, choice, form.algorithm, form.tile, form.stride);
+          if (!chain.computes_rows() || chain.algorithm(1) != form.algorithm) continue;
+          ++form.compared;
+          if (chain.begins_with_picture()) ++form.of_pictures;
+          compare(random, chain, set.name, seed);
+        }
+      }
+    }
+  }
+  for (const auto& form : forms) {
+    // Only some sets have tiles of 5x5.
+    if (!has_float_vectors || form.algorithm == "winograd5") continue;
+    CHECK(form.compared > 4);
+    CHECK(form.of_pictures > 0);
+  }
 }

@@ -544,6 +544,45 @@ TEST(convolutions_by_rows_share_no_stored_tensor) {
   CHECK(!some.reports()[2].by_rows);
 }
 
+TEST(first_layers_are_computed_by_rows) {
+  const ModelFiles files(first_layers_cfg(), 5);
+  const std::vector<float> image = image_for(files.network, 5);
+  for (const int threads : {1, 2}) {
+    Options chosen;
+    chosen.threads = threads;
+    chosen.keep_layers = true;
+    Session apart(files.cfg, files.weights, chosen);
+    apart.run(image);
+    chosen.keep_layers = false;
+    Session session(files.cfg, files.weights, chosen);
+    session.run(image);
+    CHECK(heads_of(session) == heads_of(apart));
+    if (supported_sets().empty()) return;  // the plain loops compute whole tensors
+    CHECK_EQUAL(session.reports()[1].algorithm, "winograd2");
+    for (const LayerReport& report : session.reports()) CHECK(report.by_rows);
+    CHECK(session.arena_bytes() < apart.arena_bytes());
+  }
+}
+
+TEST(threads_that_share_a_cache_compute_the_same_rows) {
+  if (!cpu_caches().second_is_shared) return;
+  const ModelFiles files(thin_cfg(), 5);
+  const std::vector<float> image = image_for(files.network, 5);
+  Options chosen;
+  chosen.threads = 12;  // too many for rows of their own
+  chosen.keep_layers = true;
+  Session apart(files.cfg, files.weights, chosen);
+  apart.run(image);
+  chosen.keep_layers = false;
+  chosen.profile = true;
+  Session session(files.cfg, files.weights, chosen);
+  std::vector<int> ended(3);
+  session.run(image, [&](int layer) { ++ended[static_cast<std::size_t>(layer)]; });
+  for (const LayerReport& report : session.reports()) CHECK(report.by_rows);
+  CHECK(ended[0] > 1);
+  CHECK(heads_of(session) == heads_of(apart));
+}
+
 TEST(an_input_of_the_wrong_size_and_bad_options_are_refused) {
   const ModelFiles files("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\n", 1);
   Session session(files.cfg, files.weights, Options{});

@@ -54,12 +54,14 @@ void Session::execute_chain(Step& step, const std::function<void(int)>& after) {
   const std::span<const RowLink> links = step.chain->links();
   const Step& first = steps_[static_cast<std::size_t>(links.front().layer)];
   Clock::time_point start;
+  // Not while other threads compute.
+  const bool marks = pool_.threads() == 1 || step.chain->sharing() == RowSharing::kSameRows;
   const auto record = [&](int layer) {
     const Clock::time_point now = Clock::now();
     reports_[static_cast<std::size_t>(layer)].nanoseconds +=
         std::chrono::duration_cast<std::chrono::nanoseconds>(now - start).count();
     start = now;
-    if (after && pool_.threads() == 1) after(layer);
+    if (after && marks) after(layer);
   };
   std::function<void(int)> ended;
   if (profile_) {

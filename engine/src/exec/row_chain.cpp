@@ -20,25 +20,26 @@ std::size_t bytes_of(const RowLink& link) {
   return static_cast<std::size_t>(link.shape.out.elements()) * link.value_bytes;
 }
 
-// Input rows that `rows` output rows read.
-int rows_read(const ConvolutionShape& shape, int rows) {
-  return (rows - 1) * shape.stride_y + static_cast<int>(shape.extent_y());
+// Input rows that `rows` output rows read or pass over: threads write them all at the same time.
+int rows_taken(const ConvolutionShape& shape, int rows) {
+  const int between = std::max(static_cast<int>(shape.extent_y()), shape.stride_y);
+  return (rows - 1) * shape.stride_y + between;
 }
 
 }  // namespace
 
-// A thread's share of the last output.
+// Some rows of the last output, all of them or a thread's, with rings of its own.
 class RowChain::Share {
  public:
-  Share(const RowChain& chain, const void* input, void* output, std::byte* scratch, int begin,
+  Share(const RowChain& chain, const void* input, void* output, std::byte* rings, int begin,
         int end)
       : chain_(chain) {
     const std::span<const RowLink> links = chain.links();
     const std::size_t last = links.size() - 1;
     for (std::size_t k = 0; k < last; ++k) {
       const int rows = chain.ring_rows(k);
-      tensors_[k + 1] = {scratch, std::int64_t{rows} * links[k].shape.out.width, {0, rows}};
-      scratch += chain.ring_bytes(k);
+      tensors_[k + 1] = {rings, std::int64_t{rows} * links[k].shape.out.width, {0, rows}};
+      rings += chain.ring_bytes(k);
     }
     const Shape& in = links[0].shape.in;
     const Shape& out = links[last].shape.out;
@@ -46,7 +47,6 @@ class RowChain::Share {
     auto* given = static_cast<std::byte*>(const_cast<void*>(input));
     tensors_[0] = {given, in.plane(), {0, in.height}};
     tensors_[last + 1] = {static_cast<std::byte*>(output), out.plane(), {0, out.height}};
-    scratch_ = scratch;
     done_[last] = begin;
     for (std::size_t k = last; k > 0; --k) {
       const ConvolutionShape& shape = links[k].shape;
@@ -62,44 +62,51 @@ class RowChain::Share {
     end_ = end;
   }
 
-  template <typename Ended>
-  void run(int rows, const Ended& ended) {
+  // Calls compute(link, call) for some rows after the others.
+  template <typename Compute>
+  void run(const Compute& compute) {
     const std::size_t last = chain_.links().size() - 1;
-    while (done_[last] < end_) compute(last, std::min(done_[last] + rows, end_), ended);
+    while (done_[last] < end_) advance(last, std::min(done_[last] + chain_.rows_, end_), compute);
   }
 
  private:
   // Rows of a link's output up to `end`, after what they need of the links before it.
-  template <typename Ended>
-  void compute(std::size_t k, int end, const Ended& ended) {
+  template <typename Compute>
+  void advance(std::size_t k, int end, const Compute& compute) {
     const RowLink& link = chain_.links()[k];
     if (k > 0) {
       const ConvolutionShape& shape = link.shape;
+      // The last step may go on behind the map's end, and reads as much there.
+      const int step = link.convolution->row_step();
+      const int last = divide_up(end, step) * step - 1;
       const int needed =
-          (end - 1) * shape.stride_y - shape.padding_y + static_cast<int>(shape.extent_y());
+          last * shape.stride_y - shape.padding_y + static_cast<int>(shape.extent_y());
       const int limit = std::min(needed, shape.in.height);
-      if (limit > done_[k - 1]) compute(k - 1, limit, ended);
+      if (limit > done_[k - 1]) advance(k - 1, limit, compute);
     }
-    link.convolution->run_rows({tensors_[k], tensors_[k + 1], done_[k], end, scratch_});
+    RowsCall call;
+    call.input = tensors_[k];
+    call.output = tensors_[k + 1];
+    call.begin = done_[k];
+    call.end = end;
+    compute(link, call);
     done_[k] = end;
-    ended(link.layer);
   }
 
   const RowChain& chain_;
   std::array<TensorRows, kMostLinks + 1> tensors_;
   std::array<int, kMostLinks> done_{};  // rows before this one have been computed
-  std::byte* scratch_ = nullptr;
   int end_ = 0;
 };
 
-RowChain::RowChain(std::span<const RowLink> links, int threads, int rows)
-    : links_(links.begin(), links.end()), threads_(threads), rows_(rows) {
-  std::size_t scratch = 0;
-  for (std::size_t k = 0; k < links_.size(); ++k) {
-    scratch = std::max(scratch, links_[k].convolution->scratch_bytes(1));
-    step_ = std::max(step_, links_[k].convolution->row_step());
+RowChain::RowChain(std::span<const RowLink> links, RowSharing sharing, int threads, int rows)
+    : links_(links.begin(), links.end()), sharing_(sharing), threads_(threads) {
+  for (const RowLink& link : links_) {
+    scratch_bytes_ = std::max(scratch_bytes_, link.convolution->row_scratch_bytes());
+    step_ = std::max(step_, link.convolution->row_step());
   }
-  thread_bytes_ = round_up(rings_bytes() + scratch, kCacheLine);
+  scratch_bytes_ = round_up(scratch_bytes_, kCacheLine);
+  rows_ = std::max(rows / step_, 1) * step_;
 }
 
 // Does a link in the middle write its output over its input, which is a ring itself?
@@ -108,12 +115,19 @@ bool RowChain::overwrites_ring(std::size_t link) const {
          links_[link].shape.in == links_[link].shape.out;
 }
 
-// Of a link's output, as many as the links behind it need at once; blocks of the step's rows lie
-// together.
+// Of a ring's rows, so many from a multiple of it on lie together: of those who write to it, the
+// largest step.
+int RowChain::ring_step(std::size_t link) const {
+  const int step = links_[link].convolution->row_step();
+  return overwrites_ring(link + 1) ? std::max(step, ring_step(link + 1)) : step;
+}
+
+// Of a link's output, as many as the links behind it need at once.
 int RowChain::ring_rows(std::size_t link) const {
   int rows = rows_;
-  for (std::size_t k = links_.size() - 1; k > link; --k) rows = rows_read(links_[k].shape, rows);
-  return divide_up(rows, step_) * step_;
+  for (std::size_t k = links_.size() - 1; k > link; --k) rows = rows_taken(links_[k].shape, rows);
+  const int step = ring_step(link);
+  return divide_up(rows, step) * step;
 }
 
 std::size_t RowChain::ring_bytes(std::size_t link) const {
@@ -129,21 +143,57 @@ std::size_t RowChain::rings_bytes() const {
   return bytes;
 }
 
-std::unique_ptr<RowChain> RowChain::make(std::span<const RowLink> links, int threads) {
-  const std::size_t cache = cpu_caches().second_bytes;
-  std::size_t between = 0;
-  std::size_t weights = 0;
-  for (std::size_t k = 0; k < links.size(); ++k) {
-    if (k + 1 < links.size()) between += bytes_of(links[k]);
-    weights += links[k].convolution->weight_bytes();
+// Of the input and the output, while some rows of the last output are computed.
+std::size_t RowChain::streamed_bytes() const {
+  int rows = rows_;
+  for (const RowLink& link : links_) rows *= link.shape.stride_y;
+  const Shape& in = links_.front().shape.in;
+  const Shape& out = links_.back().shape.out;
+  const std::int64_t read = std::int64_t{in.channels} * rows * in.width;
+  const std::int64_t written = std::int64_t{out.channels} * rows_ * out.width;
+  return static_cast<std::size_t>(read) * links_.front().input_bytes +
+         static_cast<std::size_t>(written) * links_.back().value_bytes;
+}
+
+std::size_t RowChain::bytes_between() const {
+  std::size_t bytes = 0;
+  for (std::size_t k = 0; k + 1 < links_.size(); ++k) bytes += bytes_of(links_[k]);
+  return bytes;
+}
+
+std::size_t RowChain::scratch_bytes() const {
+  const auto threads = static_cast<std::size_t>(threads_);
+  const std::size_t rings = rings_bytes();
+  return sharing_ == RowSharing::kStrips ? threads * (rings + scratch_bytes_)
+                                         : rings + threads * scratch_bytes_;
+}
+
+std::unique_ptr<RowChain> RowChain::make(std::span<const RowLink> links, int planned, int threads) {
+  auto chain = make(links, RowSharing::kStrips, planned, threads);
+  if (chain == nullptr && planned > 1 && cpu_caches().second_is_shared) {
+    chain = make(links, RowSharing::kSameRows, planned, threads);
   }
+  return chain;
+}
+
+std::unique_ptr<RowChain> RowChain::make(std::span<const RowLink> links, RowSharing sharing,
+                                         int planned, int threads) {
+  std::size_t weights = 0;
+  for (const RowLink& link : links) weights += link.convolution->weight_bytes();
   const int height = links.back().shape.out.height;
-  if (2 * between < cache || height < kShareRows * threads) return nullptr;
-  const std::size_t most = cache / 2 / static_cast<std::size_t>(threads);
+  const bool strips = sharing == RowSharing::kStrips;
+  if (strips && height < kShareRows * planned) return nullptr;
+  // The rest is for what convolutions use beside their rows.
+  const std::size_t most = usable_second_bytes(strips ? planned : 1) / 3 * 2;
   for (int rows = kMostRows; rows >= kLeastRows; rows /= 2) {
-    auto chain = std::make_unique<RowChain>(links, threads, rows);
-    if (chain->rings_bytes() > most || rows % chain->step_ != 0) continue;
-    const auto times = static_cast<std::size_t>(height / rows);
+    auto chain = std::make_unique<RowChain>(links, sharing, threads, rows);
+    const std::size_t between = chain->bytes_between();
+    if (2 * between < cpu_caches().second_bytes) return nullptr;
+    const std::size_t rings = chain->rings_bytes();
+    if (rings + chain->streamed_bytes() > most) continue;
+    // Memory, too, should gain.
+    if (rings * static_cast<std::size_t>(strips ? planned : 1) > between / 4) continue;
+    const auto times = static_cast<std::size_t>(height / chain->rows_);
     return weights * times < 2 * between ? std::move(chain) : nullptr;
   }
   return nullptr;
@@ -152,11 +202,28 @@ std::unique_ptr<RowChain> RowChain::make(std::span<const RowLink> links, int thr
 void RowChain::run(const void* input, void* output, std::byte* scratch, ThreadPool& pool,
                    const std::function<void(int)>& ended) const {
   const int height = links_.back().shape.out.height;
+  if (sharing_ == RowSharing::kSameRows) {
+    Share share(*this, input, output, scratch, 0, height);
+    std::byte* const behind = scratch + rings_bytes();
+    share.run([&](const RowLink& link, const RowsCall& call) {
+      pool.parallel_for(threads_, [&](int thread, int begin, int end) {
+        RowsCall mine = call;
+        mine.scratch = behind + static_cast<std::size_t>(thread) * scratch_bytes_;
+        mine.parts = threads_;
+        for (mine.part = begin; mine.part < end; ++mine.part) link.convolution->run_rows(mine);
+      });
+      if (ended) ended(link.layer);
+    });
+    return;
+  }
+  const std::size_t rings = rings_bytes();
   pool.parallel_for(divide_up(height, step_), [&](int thread, int begin, int end) {
-    std::byte* own = scratch + static_cast<std::size_t>(thread) * thread_bytes_;
+    std::byte* own = scratch + static_cast<std::size_t>(thread) * (rings + scratch_bytes_);
     Share share(*this, input, output, own, begin * step_, std::min(end * step_, height));
-    share.run(rows_, [&](int layer) {
-      if (thread == 0 && ended) ended(layer);
+    share.run([&](const RowLink& link, RowsCall call) {
+      call.scratch = own + rings;
+      link.convolution->run_rows(call);
+      if (thread == 0 && ended) ended(link.layer);
     });
   });
 }

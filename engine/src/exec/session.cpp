@@ -45,6 +45,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
       precisions_(plan_with_calibration(network_, options.calibration)),
       elementwise_(choose_elementwise(options.isa, options.algorithm)),
       pool_(options.threads, options.cores, options.part_ended),
+      planned_threads_(options.planned_threads > 0 ? options.planned_threads : pool_.threads()),
       workers_{pool_, elementwise_.kernels},
       quantizer_(make_quantizer(options.quantizer, options.threads)),
       heads_(find_heads(network_)),
@@ -165,7 +166,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   if (!choice.small_scratch) {  // there the algorithm has to fit into what this policy leaves
     choice.uniform_scratch_bytes = static_cast<std::size_t>(limit.uniform);
   }
-  choice.threads = options.planned_threads > 0 ? options.planned_threads : pool_.threads();
+  choice.threads = planned_threads_;
   const std::string measured =
       tuning == nullptr ? std::string() : tuning->algorithm_for(request, choice, pool_);
   if (tuning != nullptr) choice.algorithm = measured;
@@ -206,7 +207,9 @@ bool Session::is_only_reader(const Layer& layer, int input) const {
 }
 
 // Looks for convolutions one after the other that can hand on rows. Of those with windows of
-// several rows a chain has one: each costs rows that are computed twice.
+// several rows a chain has one, as each costs rows that are computed twice, and behind it layers
+// ask for as many rows as it likes to begin at. A first one that reads the whole input, and begins
+// anywhere, comes beside it.
 void Session::chain_rows() {
   std::vector<RowLink> links;
   bool has_window = false;
@@ -215,30 +218,43 @@ void Session::chain_rows() {
     const Convolution* convolution = convolutions_[index].get();
     const LayerFormat& format = precisions_.layers[index];
     if (convolution == nullptr || !convolution->computes_rows() ||
-        format.conversion != InputConversion::kNone) {
+        (format.conversion != InputConversion::kNone && !convolution->reads_floats())) {
       add_chain(links);
       continue;
     }
     const ConvolutionShape& shape = *layer.operation->convolution();
     const bool window = shape.extent_y() > 1;
     if (!links.empty() &&
-        ((window && has_window) || links.size() == RowChain::kMostLinks ||
+        ((window && has_window) || !convolution->reads_ring() ||
+         links.size() == RowChain::most_links(*links.front().convolution) ||
          links.back().layer + 1 != layer.index || !is_only_reader(layer, links.back().layer))) {
       add_chain(links);
     }
-    has_window = window || (has_window && !links.empty());
-    links.push_back({layer.index, convolution, shape, bytes_of(format.output.precision)});
+    has_window = (window && convolution->reads_ring()) || (has_window && !links.empty());
+    links.push_back({layer.index, convolution, shape, bytes_of(format.received),
+                     bytes_of(format.output.precision)});
   }
   add_chain(links);
 }
 
-// Also empties `links`.
+// Of as many of the links as can be, beginning where that leaves out the largest tensors. Also
+// empties `links`.
 void Session::add_chain(std::vector<RowLink>& links) {
   std::unique_ptr<RowChain> chain;
-  if (links.size() > 1) chain = RowChain::make(links, pool_.threads());
+  for (std::size_t count = links.size(); count > 1 && chain == nullptr; --count) {
+    for (std::size_t first = 0; first + count <= links.size(); ++first) {
+      const std::span<const RowLink> some(&links[first], count);
+      auto other = RowChain::make(some, planned_threads_, pool_.threads());
+      if (other == nullptr) continue;
+      if (chain == nullptr || other->bytes_between() > chain->bytes_between()) {
+        chain = std::move(other);
+      }
+    }
+  }
   if (chain != nullptr) {
-    const int last = links.back().layer;
-    for (const RowLink& link : links) {
+    const std::span<const RowLink> chained = chain->links();
+    const int last = chained.back().layer;
+    for (const RowLink& link : chained) {
       LayerScratch& scratch = scratch_[static_cast<std::size_t>(link.layer)];
       scratch.kernel = 0;
       scratch.in_place = false;

@@ -98,6 +98,7 @@ class Session {
   PrecisionPlan precisions_;
   ElementwiseChoice elementwise_;
   ThreadPool pool_;
+  const int planned_threads_;
   Workers workers_;
   std::unique_ptr<Quantizer> quantizer_;
   std::vector<std::unique_ptr<Convolution>> convolutions_;  // null for layers without filters

@@ -94,15 +94,29 @@ struct TensorRows {
     return data + static_cast<std::size_t>(rows.place_of(y)) * static_cast<std::size_t>(width) *
                       value_bytes;
   }
+  // Where row 0 would begin, for code that counts rows from there: those that lie together with
+  // row y are where it finds them.
+  std::byte* origin(int y, int width, std::size_t value_bytes) const {
+    return row(y, width, value_bytes) - std::int64_t{y} * width * static_cast<int>(value_bytes);
+  }
 };
 
-// Output rows [begin, end) of a convolution.
+// Output rows [begin, end) of a convolution, or one of several parts of their work.
 struct RowsCall {
-  TensorRows input;  // is not written
+  TensorRows input;  // is not written; float where reads_floats()
   TensorRows output;
   int begin = 0;
   int end = 0;
   std::byte* scratch = nullptr;
+  int part = 0;
+  int parts = 1;
+
+  // Where this part of `count` equal pieces of work begins.
+  int first_of(int count) const { return border(count, part); }
+  int end_of(int count) const { return border(count, part + 1); }
+
+ private:
+  int border(int count, int i) const { return static_cast<int>(std::int64_t{count} * i / parts); }
 };
 
 // Calls run(y, rows) for runs of rows that lie together in the input and the output of a pointwise
@@ -122,14 +136,18 @@ class Convolution {
   virtual ~Convolution() = default;
   virtual void run(const ConvolutionCall& call, ThreadPool& pool) const = 0;
   virtual std::size_t scratch_bytes(int threads) const = 0;
-  // Can it compute some rows of the output, on one thread, with the scratch of one?
+  // Can it compute some rows of the output, with row_scratch_bytes() for each thread? Threads may
+  // execute parts of a call at the same time.
   virtual bool computes_rows() const { return false; }
+  // May some rows of the input be all that is there? If not, a chain of rows begins here.
+  virtual bool reads_ring() const { return true; }
   // A call begins at a multiple of so many rows: float sums of blocks of rows have an order.
   virtual int row_step() const { return 1; }
   // May an output row lie where the input row lies that is padding_y before it? The outputs of a
   // call then overwrite what no later call reads.
   virtual bool rows_in_place() const { return false; }
   virtual void run_rows(const RowsCall& /*call*/) const {}
+  virtual std::size_t row_scratch_bytes() const { return scratch_bytes(1); }
   // Whether the output may lie where an input of the same size and precision lies.
   virtual bool works_in_place() const { return false; }
   virtual std::size_t weight_bytes() const = 0;    // packed weights, biases and multipliers

@@ -175,4 +175,10 @@ const CpuCaches& cpu_caches() {
   return caches;
 }
 
+std::size_t usable_second_bytes(int threads) {
+  const CpuCaches& caches = cpu_caches();
+  const auto sharing = static_cast<std::size_t>(caches.second_is_shared ? threads : 1);
+  return caches.second_bytes / 8 * 7 / sharing;
+}
+
 }  // namespace mpe

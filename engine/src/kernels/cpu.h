@@ -37,4 +37,8 @@ struct CpuCaches {
 const CpuFeatures& cpu_features();
 const CpuCaches& cpu_caches();
 
+// Of the second-level cache, what each of so many threads can use beside that which streams
+// through.
+std::size_t usable_second_bytes(int threads);
+
 }  // namespace mpe

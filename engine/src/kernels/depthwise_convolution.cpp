@@ -121,7 +121,9 @@ class DepthwiseConvolution final : public Convolution {
     work.input = call.input.data;
     work.output = call.output.data;
     work.zero_points = input_zero_points_.data();
-    work.channel_end = channels_;
+    work.channel_begin = call.first_of(channels_);
+    work.channel_end = call.end_of(channels_);
+    if (work.channel_begin == work.channel_end) return;
     work.in_rows = call.input.rows;
     work.out_rows = call.output.rows;
     for (int y = call.begin; y < call.end; y = work.row_end) {

@@ -96,9 +96,10 @@ class GemmConvolution final : public Convolution {
 
   // Fewer pixels than a vector has are summed up in another order.
   bool computes_rows() const override {
-    return pointwise_ && width_ >= kernel_.lanes && groups_ == 1 && form_ == GemmForm::kTiles &&
-           constants_.scratch_bytes() == 0;
+    return (has_lines() || (pointwise_ && width_ >= kernel_.lanes)) && groups_ == 1 &&
+           form_ == GemmForm::kTiles && constants_.scratch_bytes() == 0;
   }
+  bool reads_ring() const override { return !has_lines(); }
 
   void run_rows(const RowsCall& call) const override {
     const OutputStage stage = stage_for(nullptr, call.scratch);
@@ -109,15 +110,42 @@ class GemmConvolution final : public Convolution {
     geometry.in_plane = call.input.plane;
     geometry.out_plane = call.output.plane;
     work.geometry = &geometry;
+    if (has_lines()) return run_rows_of_lines(call, work);
     for_joined_rows(call, [&](int y, int rows) {
       work.input = call.input.row(y, width_, input_size_);
       work.output = call.output.row(y, width_, output_size_);
-      work.column_end = rows * width_;
-      kernel_.run(work);
+      const int pixels = rows * width_;
+      const int panels = whole_panels(pixels);
+      work.column_begin = call.first_of(panels) * kernel_.columns;
+      work.column_end =
+          call.end_of(panels) == panels ? pixels : call.end_of(panels) * kernel_.columns;
+      if (work.column_begin < work.column_end) kernel_.run(work);
     });
   }
 
  private:
+  bool has_lines() const { return line_width_ > 0; }
+
+  // From the whole input.
+  void run_rows_of_lines(const RowsCall& call, GemmWork& work) const {
+    for (int y = call.begin; y < call.end;) {
+      const int rows = std::min(call.end - y, call.output.rows.together(y));
+      work.output = call.output.origin(y, width_, output_size_);
+      const int panels = whole_panels(width_);
+      // The last panel of a row has the rest of it.
+      const auto pixel = [&](int panel) {
+        return (y + panel / panels) * width_ + panel % panels * kernel_.columns;
+      };
+      work.column_begin = pixel(call.first_of(rows * panels));
+      work.column_end = pixel(call.end_of(rows * panels));
+      if (work.column_begin < work.column_end) kernel_.run(work);
+      y += rows;
+    }
+  }
+
+  // A rest of few pixels belongs to the last panel: alone, it would be summed up in another order.
+  int whole_panels(int pixels) const { return std::max(1, pixels / kernel_.columns); }
+
   int column_panels() const { return divide_up(geometry_->pixels(), kernel_.columns); }
 
   // Threads share the pixels, so that no pixel is packed twice, unless that would leave some of
@@ -217,7 +245,7 @@ class GemmConvolution final : public Convolution {
         call.scratch + constants_bytes() + static_cast<std::size_t>(thread) * thread_bytes(threads);
     work.multipliers = work.panels + panels_bytes();
     work.sums = work.multipliers + multipliers_bytes();
-    if (line_width_ > 0) work.lines = work.sums + sums_bytes(threads);
+    if (has_lines()) work.lines = work.sums + sums_bytes(threads);
     work.line_width = line_width_;
     if (reads_floats_) work.narrowed = work.lines + lines_bytes();
     return work;

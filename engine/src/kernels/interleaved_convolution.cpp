@@ -118,8 +118,10 @@ class InterleavedConvolution final : public Convolution {
       work.input = reinterpret_cast<const std::int8_t*>(call.input.row(y, geometry.in_width, 1));
       work.output = call.output.row(y, geometry.out_width, output_size_);
       geometry.in_height = geometry.out_height = rows;
-      work.panel_end = divide_up(geometry.pixels(), kernel_.columns);
-      kernel_.run(work);
+      const int panels = divide_up(geometry.pixels(), kernel_.columns);
+      work.panel_begin = call.first_of(panels);
+      work.panel_end = call.end_of(panels);
+      if (work.panel_begin < work.panel_end) kernel_.run(work);
     });
   }
 

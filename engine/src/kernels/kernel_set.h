@@ -333,6 +333,7 @@ struct WinogradWork {
   const ConvolutionGeometry* geometry = nullptr;
   const OutputStage* stage = nullptr;
   const void* input = nullptr;
+  RowRing in_rows;
   // Transformed: [position][block][channel][value of the position][rows of a block]. For
   // multiply_on_the_fly: [block][vector of a channel's rows][tap][lane]. For convolve_image:
   // [output channel][column][kImageColumn].

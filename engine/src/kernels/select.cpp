@@ -426,7 +426,7 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
     const WinogradForm& form = *winograd_form(request.shape, tile_of(algorithm));
     const WinogradPlan plan =
         choose_winograd(request.shape, kernel, form, is_on_the_fly(algorithm), choice);
-    auto convolution = make_winograd_convolution(request, kernel, set->name, plan);
+    auto convolution = make_winograd_convolution(request, kernel, set->name, plan, choice.threads);
     if (convolution != nullptr) return convolution;
     set = find_set(sets, kGemm, request.precision);
     if (set == nullptr) return make_reference_convolution(request);

@@ -5,6 +5,7 @@
 #include <cfenv>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -141,21 +142,37 @@ class OverflowWatch {
   const int before_;
 };
 
+// Of blocks so small that the rows which come and go stay in the cache beside them.
+WinogradPlan plan_of_rows(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                          WinogradPlan plan, int threads) {
+  const std::size_t most = usable_second_bytes(threads) / 3;
+  const int step = kernel.lanes * kernel.vectors;
+  if (plan.tiles > step) plan.tiles = plan.tiles / step * step;
+  for (; plan.tiles > step; plan.tiles -= step) {
+    const WinogradBlock block = winograd_block(shape, kernel, plan, 1);
+    if (block.panel_bytes + block.sum_bytes <= most) break;
+  }
+  return plan;
+}
+
 class WinogradConvolution final : public Convolution {
  public:
   WinogradConvolution(const ConvolutionRequest& request, const WinogradKernel& kernel,
-                      std::string_view isa, const WinogradPlan& plan)
+                      std::string_view isa, const WinogradPlan& plan, int threads)
       : kernel_(kernel),
         isa_(isa),
         form_(*plan.form),
         pool_(request.may_pool && form_.pools()),
         shape_(request.shape),
+        output_size_(value_size(request.output_precision)),
         rows_(request.shape.out.channels),
         blocks_(divide_up(rows_, kernel.rows)),
         tiles_x_(divide_up(request.shape.out.width, form_.tile)),
         tiles_(tiles_x_ * divide_up(request.shape.out.height, form_.tile)),
         plan_(plan),
+        row_plan_(plan_of_rows(request.shape, kernel, plan, threads)),
         block_(winograd_block(request.shape, kernel, plan, 1)),
+        row_block_(winograd_block(request.shape, kernel, row_plan_, 1)),
         transformed_stride_(static_cast<std::int64_t>(
             winograd_transformed_stride(kernel, plan.depth_step, plan.transformed_blocks))),
         multiplier_bytes_(winograd_multiplier_bytes(kernel, plan)),
@@ -189,11 +206,40 @@ class WinogradConvolution final : public Convolution {
     return blocks * (block_.panel_bytes + block_.sum_bytes) + own;
   }
 
+  // A single tile that is left over is summed up in another order: blocks are whole vectors or
+  // whole rows of tiles, whose numbers should have a common divisor.
+  bool computes_rows() const override {
+    return !on_the_fly() && !plan_.of_image && !pool_ && constants_.scratch_bytes() == 0 &&
+           !(kernel_.takes_single && std::gcd(tiles_x_, kernel_.lanes) == 1);
+  }
+  int row_step() const override { return form_.tile; }
+  std::size_t row_scratch_bytes() const override {
+    return thread_bytes(row_block_) + row_block_.panel_bytes + row_block_.sum_bytes;
+  }
+
+  void run_rows(const RowsCall& call) const override {
+    const OutputStage stage = constants_.stage_for(nullptr, call.scratch);
+    const ConvolutionCall whole{call.input.data, call.output.data, call.scratch, nullptr};
+    ConvolutionGeometry geometry = *geometry_;
+    geometry.in_plane = call.input.plane;
+    geometry.out_plane = call.output.plane;
+    WinogradWork work = work_of(whole, stage, row_block_, 0, 1);
+    work.geometry = &geometry;
+    work.in_rows = call.input.rows;
+    for (int y = call.begin; y < call.end;) {
+      const int rows = std::min(call.end - y, call.output.rows.together(y));
+      work.output = call.output.origin(y, geometry.out_width, output_size_);
+      run_tiles(work, call, tiles_x_ * (y / form_.tile),
+                tiles_x_ * divide_up(y + rows, form_.tile));
+      y += rows;
+    }
+  }
+
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
     const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
     const int threads = pool.threads();
     const auto work_for = [&](int thread, int block, bool smaller) {
-      WinogradWork work = work_of(call, stage, thread, threads);
+      WinogradWork work = work_of(call, stage, block_for(threads), thread, threads);
       work.tile_begin = block * plan_.tiles;
       work.tile_count = std::min(plan_.tiles, tiles_ - work.tile_begin);
       if (smaller) work.unscales = unscales_of_smaller_.data();
@@ -202,13 +248,7 @@ class WinogradConvolution final : public Convolution {
     if (splits_blocks(threads)) {
       pool.parallel_for(block_count(), [&](int thread, int begin, int end) {
         for (int block = begin; block < end; ++block) {
-          if (!may_overflow()) {
-            run_block(work_for(thread, block, false), false);
-            continue;
-          }
-          const OverflowWatch watch;
-          run_block(work_for(thread, block, false), false);
-          if (watch.overflowed()) run_block(work_for(thread, block, true), true);
+          run_block_watched(work_for(thread, block, false));
         }
       });
       return;
@@ -222,6 +262,30 @@ class WinogradConvolution final : public Convolution {
   }
 
  private:
+  // The call's part of some tiles, by blocks of about the same size.
+  void run_tiles(WinogradWork& work, const RowsCall& call, int begin, int end) const {
+    const int all = divide_up(end - begin, kernel_.lanes);
+    const int vectors = call.end_of(all) - call.first_of(all);
+    const int blocks = divide_up(vectors * kernel_.lanes, row_plan_.tiles);
+    for (int block = 0; block < blocks; ++block) {
+      const int first = call.first_of(all) + vectors * block / blocks;
+      const int last = call.first_of(all) + vectors * (block + 1) / blocks;
+      work.tile_begin = begin + first * kernel_.lanes;
+      work.tile_count = std::min(begin + last * kernel_.lanes, end) - work.tile_begin;
+      run_block_watched(work);
+    }
+  }
+
+  // Again with a smaller input where it has overflowed.
+  void run_block_watched(WinogradWork work) const {
+    if (!may_overflow()) return run_block(work, false);
+    const OverflowWatch watch;
+    run_block(work, false);
+    if (!watch.overflowed()) return;
+    work.unscales = unscales_of_smaller_.data();
+    run_block(work, true);
+  }
+
   // `smaller`: with an input times kSmallerInput.
   void run_block(const WinogradWork& work, bool smaller) const {
     transform_input(work, smaller);
@@ -327,15 +391,15 @@ class WinogradConvolution final : public Convolution {
     return on_the_fly() ? winograd_block(shape_, kernel_, plan_, threads) : block_;
   }
 
-  WinogradWork work_of(const ConvolutionCall& call, const OutputStage& stage, int thread,
-                       int threads) const {
+  WinogradWork work_of(const ConvolutionCall& call, const OutputStage& stage,
+                       const WinogradBlock& block, int thread, int threads) const {
     const auto index = static_cast<std::size_t>(thread);
     const bool shared = !splits_blocks(threads);
-    const WinogradBlock block = block_for(threads);
     WinogradWork work;
     work.geometry = &*geometry_;
     work.stage = &stage;
     work.input = call.input;
+    work.in_rows.count = geometry_->in_height;
     work.weights = weights_.data();
     work.output = call.output;
     work.unscales = unscales_.data();
@@ -535,12 +599,15 @@ class WinogradConvolution final : public Convolution {
   const WinogradForm& form_;
   const bool pool_;
   const ConvolutionShape shape_;
+  const std::size_t output_size_;
   const int rows_;
   const int blocks_;  // of rows
   const int tiles_x_;
   const int tiles_;
   const WinogradPlan plan_;
+  const WinogradPlan row_plan_;
   const WinogradBlock block_;
+  const WinogradBlock row_block_;
   const std::int64_t transformed_stride_;
   const std::size_t multiplier_bytes_;
   GroupGeometry geometry_;
@@ -571,8 +638,8 @@ WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,
                                                        const WinogradKernel& kernel,
                                                        std::string_view isa,
-                                                       const WinogradPlan& plan) {
-  auto convolution = std::make_unique<WinogradConvolution>(request, kernel, isa, plan);
+                                                       const WinogradPlan& plan, int threads) {
+  auto convolution = std::make_unique<WinogradConvolution>(request, kernel, isa, plan, threads);
   if (!convolution->holds_weights()) return nullptr;
   return convolution;
 }

@@ -19,6 +19,6 @@ WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,
                                                        const WinogradKernel& kernel,
                                                        std::string_view isa,
-                                                       const WinogradPlan& plan);
+                                                       const WinogradPlan& plan, int threads);
 
 }  // namespace mpe

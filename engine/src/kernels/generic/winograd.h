@@ -78,11 +78,10 @@ class WinogradInput {
     // Vectors go beyond a segment's last tile. What another layer has left there would be computed
     // with, and its overflow be taken for one of this layer.
     fill_run(lines, Panel{}, kInput * work.line_width);
-    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
     Panel* starts[kInput * kInput];
     find_panels(work, starts);
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
-      const Input* input = static_cast<const Input*>(work.input) + channel * plane;
+      const Input* input = static_cast<const Input*>(work.input) + channel * geometry.in_plane;
       for_segments(work, [&](const TileSegment& segment) {
         transform_columns(work, segment, input, zeros, lines);
         // Two lines at once, so that none waits for its own results.
@@ -122,13 +121,11 @@ class WinogradInput {
     const int width = segment.count * kStep + kInput - kStep;
     const int first = limited(-x, 0, width);
     const int last = limited(geometry.in_width - x, first, width);
-    const int top = segment.y - geometry.padding_y;
-    const std::int64_t row = static_cast<std::int64_t>(top) * geometry.in_width + x + first;
     const Input* rows[kInput];
+    find_rows(work, segment.y - geometry.padding_y, input, rows);
     unroll<kInput>([&](auto i) MPE_UNROLLED {
-      const int y = top + i.value;
-      const bool inside = y >= 0 && y < geometry.in_height && last > first;
-      rows[i.value] = inside ? input + row + i.value * geometry.in_width : zeros;
+      const bool inside = rows[i.value] != nullptr && last > first;
+      rows[i.value] = inside ? rows[i.value] + x + first : zeros;
     });
     if (first > 0) clear_columns(work, lines, first);
     if (last < width) clear_columns(work, lines + last, width - last);
@@ -154,6 +151,23 @@ class WinogradInput {
       transform_columns_at<1>(copies, 0, lines, line_width);
       if (last < width) clear_columns(work, lines + count, width - last);
     }
+  }
+
+  // The rows of a tile; null: in the padding.
+  static inline __attribute__((always_inline)) void find_rows(const WinogradWork& work, int top,
+                                                              const Input* input,
+                                                              const Input* (&rows)[kInput]) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int place = work.in_rows.place_of(top);
+    const std::int64_t start = static_cast<std::int64_t>(place) * geometry.in_width;
+    const bool together = place + kInput <= work.in_rows.count;
+    unroll<kInput>([&](auto i) MPE_UNROLLED {
+      const int y = top + i.value;
+      const std::int64_t row =
+          together ? start + i.value * geometry.in_width
+                   : static_cast<std::int64_t>(work.in_rows.place_of(y)) * geometry.in_width;
+      rows[i.value] = y >= 0 && y < geometry.in_height ? input + row : nullptr;
+    });
   }
 
   // A few columns of all lines.

@@ -248,11 +248,14 @@ class WinogradOutput {
   struct Output {
     int width;
     int height;
+    std::int64_t plane;
     explicit Output(const WinogradWork& work)
         : width(work.geometry->out_width * kSize / kTile),
-          height(work.geometry->out_height * kSize / kTile) {}
+          height(work.geometry->out_height * kSize / kTile),
+          plane(kSize == kTile ? work.geometry->out_plane
+                               : static_cast<std::int64_t>(height) * width) {}
     std::int64_t position(int channel, int y, int x) const {
-      return (static_cast<std::int64_t>(channel) * height + y) * width + x;
+      return channel * plane + static_cast<std::int64_t>(y) * width + x;
     }
   };
 
