@@ -76,7 +76,7 @@ class RowChain::Share {
     const RowLink& link = chain_.links()[k];
     if (k > 0) {
       const ConvolutionShape& shape = link.shape;
-      // The last step may go on behind the map's end, and reads as much there.
+      // The last tile goes on below the output, and reads what the map has there.
       const int step = link.convolution->row_step();
       const int last = divide_up(end, step) * step - 1;
       const int needed =

@@ -207,9 +207,9 @@ bool Session::is_only_reader(const Layer& layer, int input) const {
 }
 
 // Looks for convolutions one after the other that can hand on rows. Of those with windows of
-// several rows a chain has one, as each costs rows that are computed twice, and behind it layers
-// ask for as many rows as it likes to begin at. A first one that reads the whole input, and begins
-// anywhere, comes beside it.
+// several rows a chain has one: each costs rows that are computed twice, and begins at a multiple
+// of its row_step(), which a window behind it would not ask for. A first layer that reads the whole
+// input comes beside it, as it may begin at any row.
 void Session::chain_rows() {
   std::vector<RowLink> links;
   bool has_window = false;

@@ -141,7 +141,8 @@ class Convolution {
   virtual bool computes_rows() const { return false; }
   // May some rows of the input be all that is there? If not, a chain of rows begins here.
   virtual bool reads_ring() const { return true; }
-  // A call begins at a multiple of so many rows: float sums of blocks of rows have an order.
+  // A call begins at a multiple of so many rows: tiles have as many, or the float sums of a block
+  // of rows have an order.
   virtual int row_step() const { return 1; }
   // May an output row lie where the input row lies that is padding_y before it? The outputs of a
   // call then overwrite what no later call reads.
