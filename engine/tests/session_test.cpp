@@ -564,6 +564,24 @@ TEST(first_layers_are_computed_by_rows) {
   }
 }
 
+TEST(a_convolution_that_needs_its_whole_input_begins_a_chain) {
+  std::string cfg = first_layers_cfg();
+  cfg.insert(cfg.find("[convolutional]"), "[convolutional]\nfilters=3\nactivation=leaky\n");
+  const ModelFiles files(cfg, 5);
+  const std::vector<float> image = image_for(files.network, 5);
+  Options chosen;
+  chosen.keep_layers = true;
+  Session apart(files.cfg, files.weights, chosen);
+  apart.run(image);
+  chosen.keep_layers = false;
+  Session session(files.cfg, files.weights, chosen);
+  session.run(image);
+  CHECK(heads_of(session) == heads_of(apart));
+  if (supported_sets().empty()) return;  // the plain loops compute whole tensors
+  CHECK(!session.reports()[0].by_rows);
+  CHECK(session.reports()[1].by_rows);
+}
+
 TEST(threads_that_share_a_cache_compute_the_same_rows) {
   if (!cpu_caches().second_is_shared) return;
   const ModelFiles files(thin_cfg(), 5);
