@@ -407,9 +407,9 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
       read_again(plan, (passes - 1.0) * weights, scratch + weights);
     }
     // By the time that a panel or a sum is read, the weights of a chunk have come in; into a cache
-    // that cores share the layer's input and output as well.
+    // that cores share the layer's input and output as well, unless all of them have blocks there.
     const bool stays = cpu_caches().second_is_shared
-                           ? scratch <= cache / 2
+                           ? scratch <= (at_once > 1 ? kUsableShare : 0.5) * cache
                            : scratch + weights / chunks <= kUsableShare * cache;
     if (!stays) {
       const double again =
