@@ -237,8 +237,8 @@ void Session::chain_rows() {
   add_chain(links);
 }
 
-// Of as many of the links as can be, beginning where that leaves out the largest tensors. Also
-// empties `links`.
+// Chains as many of the links as possible; where there is a choice, those with the largest tensors
+// between them. Also empties `links`.
 void Session::add_chain(std::vector<RowLink>& links) {
   std::unique_ptr<RowChain> chain;
   for (std::size_t count = links.size(); count > 1 && chain == nullptr; --count) {

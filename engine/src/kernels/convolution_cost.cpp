@@ -19,10 +19,8 @@ constexpr double kOperationsPerByte = 1.0 / 3.0;
 constexpr double kOperationsPerThirdLevelByte = 1.0 / 32.0;
 // A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
 constexpr double kOperationsPerLine = 6.0;
-// Of a cache, beside the layer's input and output, which stream through it. With all of it, a layer
-// of 80 to 64 channels read its weights again for every block of tiles on a Cortex-A72.
-constexpr double kUsableShare = 0.875;
-// The same where weights are transformed on the fly, which stream through as well.
+// Of a cache, as kUsableShare, where weights are transformed on the fly, which stream through as
+// well.
 constexpr double kOwnShare = 0.75;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
 constexpr int kMostChunks = 8;
@@ -406,8 +404,9 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     if (scratch + weights > kUsableShare * cache) {
       read_again(plan, (passes - 1.0) * weights, scratch + weights);
     }
-    // By the time that a panel or a sum is read, the weights of a chunk have come in; into a cache
-    // that cores share the layer's input and output as well, unless all of them have blocks there.
+    // By the time that a panel or a sum is read, the weights of a chunk have come in. In a cache
+    // that cores share, one block leaves half to the layer's input and output; where every thread
+    // has a block in it, that would be too strict.
     const bool stays = cpu_caches().second_is_shared
                            ? scratch <= (at_once > 1 ? kUsableShare : 0.5) * cache
                            : scratch + weights / chunks <= kUsableShare * cache;

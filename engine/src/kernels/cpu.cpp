@@ -177,8 +177,9 @@ const CpuCaches& cpu_caches() {
 
 std::size_t usable_second_bytes(int threads) {
   const CpuCaches& caches = cpu_caches();
-  const auto sharing = static_cast<std::size_t>(caches.second_is_shared ? threads : 1);
-  return caches.second_bytes / 8 * 7 / sharing;
+  const int sharing = caches.second_is_shared ? threads : 1;
+  return static_cast<std::size_t>(kUsableShare * static_cast<double>(caches.second_bytes)) /
+         static_cast<std::size_t>(sharing);
 }
 
 }  // namespace mpe
