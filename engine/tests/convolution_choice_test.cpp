@@ -109,6 +109,37 @@ TEST(wide_vectors_transform_weights_on_the_fly_on_one_thread) {
   }
 }
 
+// With stride 2, several threads do so on arm64, whose blocks of output channels are whole vectors.
+TEST(strided_winograd_transforms_on_the_fly_on_several_threads) {
+  ThreeByThree layer(Precision::kFp32, 128, 80);
+  ConvolutionRequest& request = layer.request;
+  request.shape.in.channels = 64;
+  request.shape.stride_y = request.shape.stride_x = 2;
+  request.shape.out.height = request.shape.out.width = 40;
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    if (!set.supported || set.name == "reference") continue;
+    ConvolutionChoice choice{.isa = set.name, .algorithm = "winograd2-on-the-fly"};
+    choice.scratch_bytes = 4U << 20U;
+    const bool offered = set.name.starts_with("neon");
+    CHECK_EQUAL(mpe::make_convolution(request, choice)->algorithm(),
+                offered ? "winograd2-on-the-fly" : "gemm");
+    if (!offered) continue;
+    choice.algorithm = {};
+    choice.threads = 4;
+    const auto shared = mpe::make_convolution(request, choice);
+    choice.threads = 1;
+    const auto alone = mpe::make_convolution(request, choice);
+    CHECK_EQUAL(alone->algorithm(), "winograd2");
+    const bool slow = mpe::cpu_caches().shared_byte_price > 0.2;
+    CHECK_EQUAL(shared->algorithm(), slow ? "winograd2-on-the-fly" : "winograd2");
+    if (slow) CHECK(shared->weight_bytes() * 5 < alone->weight_bytes() * 2);
+  }
+  request.shape.stride_y = request.shape.stride_x = 1;
+  request.shape.out.height = request.shape.out.width = 80;
+  const ConvolutionChoice choice{.isa = {}, .algorithm = "winograd2-on-the-fly"};
+  CHECK_EQUAL(mpe::make_convolution(request, choice)->algorithm(), "gemm");
+}
+
 // Several threads share the memory, which brings transformed weights slowly on most boards.
 TEST(int8_winograd_transforms_on_the_fly_on_several_threads) {
   const ThreeByThree layer(Precision::kInt8, 256, 13);

@@ -162,8 +162,8 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
           form != Form::kDeep) {
         continue;
       }
-      for (const char* algorithm : {"winograd2", "winograd4", "winograd4-on-the-fly", "winograd5",
-                                    "winograd5-on-the-fly"}) {
+      for (const char* algorithm : {"winograd2", "winograd2-on-the-fly", "winograd4",
+                                    "winograd4-on-the-fly", "winograd5", "winograd5-on-the-fly"}) {
         compare(problem, set.name, algorithm, expected, pool, random.chance(30), tally);
       }
     }

@@ -31,15 +31,17 @@ void add_half(std::vector<std::byte>& bytes, float value) {
   bytes.insert(bytes.end(), first, first + sizeof(half));
 }
 
-std::vector<const char*> algorithms_for(int stride) {
-  if (stride == 2) return {"winograd2"};
-  return {"winograd2", "winograd4", "winograd4-on-the-fly"};
-}
-
 bool offers(const mpe::KernelSetInfo& set, std::string_view algorithm, Precision precision) {
   return std::ranges::any_of(set.kernels, [&](const mpe::KernelUse& use) {
     return use.algorithm == algorithm && use.precision == precision;
   });
+}
+
+// For halves.
+std::vector<const char*> algorithms_for(const mpe::KernelSetInfo& set, int stride) {
+  if (stride == 1) return {"winograd2", "winograd4", "winograd4-on-the-fly"};
+  if (!offers(set, "winograd2-on-the-fly", Precision::kFp16)) return {"winograd2"};
+  return {"winograd2", "winograd2-on-the-fly"};
 }
 
 }  // namespace
@@ -83,7 +85,7 @@ TEST(winograds_sums_of_halves_do_not_overflow) {
       }
       for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
         if (!set.supported || set.name == "reference") continue;
-        for (const char* algorithm : algorithms_for(stride)) {
+        for (const char* algorithm : algorithms_for(set, stride)) {
           const auto convolution =
               mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
           CHECK_EQUAL(convolution->algorithm(), algorithm);
@@ -132,7 +134,7 @@ TEST(winograds_halves_do_not_overflow_for_any_input_whose_outputs_are_finite) {
         const auto expected = run(*mpe::make_reference_convolution(request), problem, pools[0]);
         for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
           if (!set.supported || set.name == "reference") continue;
-          for (const char* algorithm : algorithms_for(stride)) {
+          for (const char* algorithm : algorithms_for(set, stride)) {
             const auto convolution =
                 mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
             CHECK_EQUAL(convolution->algorithm(), algorithm);
@@ -184,7 +186,7 @@ TEST(winograds_halves_are_not_taken_for_an_overflow) {
       }
       for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
         if (!set.supported || !set.name.starts_with("neon_")) continue;
-        for (const char* algorithm : algorithms_for(1)) {
+        for (const char* algorithm : algorithms_for(set, 1)) {
           const auto convolution =
               mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
           std::feclearexcept(FE_OVERFLOW);
@@ -232,7 +234,7 @@ TEST(winograds_sums_of_halves_are_as_accurate_for_small_values) {
     const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const char* algorithm : algorithms_for(1)) {
+      for (const char* algorithm : algorithms_for(set, 1)) {
         const auto convolution =
             mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
         CHECK_EQUAL(convolution->algorithm(), algorithm);
@@ -270,7 +272,7 @@ TEST(transformed_weights_beyond_half_are_left_to_the_product) {
     const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const char* algorithm : algorithms_for(1)) {
+      for (const char* algorithm : algorithms_for(set, 1)) {
         const auto convolution =
             mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
         const auto actual = run(*convolution, problem, pool);
@@ -285,21 +287,24 @@ TEST(transformed_weights_beyond_half_are_left_to_the_product) {
 TEST(weights_transformed_on_the_fly_give_the_bits_of_stored_ones) {
   Random random(41);
   int compared = 0;
-  for (int i = 0; i < 24; ++i) {
+  constexpr Form kForms[] = {Form::kThree, Form::kDeep, Form::kStridedThree};
+  for (int i = 0; i < 36; ++i) {
     Problem problem;
-    make_problem(random, problem, i % 2 == 0 ? Form::kThree : Form::kDeep, Precision::kFp32);
+    make_problem(random, problem, kForms[i % 3], Precision::kFp32);
+    const bool strided = problem.request.shape.stride_x == 2;
     problem.request.may_pool = false;
     mpe::ThreadPool pool(1 + i % 4);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const std::string algorithm : {"winograd4", "winograd5"}) {
-        if (!offers(set, algorithm, Precision::kFp32)) continue;
+      for (const std::string algorithm : {"winograd2", "winograd4", "winograd5"}) {
+        if (strided != (algorithm == "winograd2")) continue;
+        if (!offers(set, algorithm + "-on-the-fly", Precision::kFp32)) continue;
         ConvolutionChoice choice{.isa = set.name, .algorithm = algorithm};
         choice.threads = pool.threads();
         const auto stored = mpe::make_convolution(problem.request, choice);
         const std::string name = algorithm + "-on-the-fly";
         choice.algorithm = name;
-        if (i % 3 == 0) choice.scratch_bytes = 0;  // the smallest blocks
+        if (i % 4 == 3) choice.scratch_bytes = 0;  // the smallest blocks
         const auto on_the_fly = mpe::make_convolution(problem.request, choice);
         if (stored->algorithm() != algorithm) continue;
         CHECK_EQUAL(on_the_fly->algorithm(), name);

@@ -35,10 +35,13 @@ constexpr double kOperationsPerSegment = 150.0;
 constexpr double kOperationsPerImageVector = 162.0;
 // Channels, and blocks of output channels, whose weights are transformed on the fly at once.
 constexpr int kTransformedDepths[] = {16, 24, 32, 48, 64, 128, 256};
-// To transform a vector of weights at all positions: in float, in wide vectors, and in half.
+// To transform a vector of weights at all positions, with stride 1: in float, in wide vectors, and
+// in half.
 constexpr double kOperationsPerTransform = 160.0;
 constexpr double kOperationsPerWideTransform = 100.0;
 constexpr double kOperationsPerHalfTransform = 200.0;
+// With stride 2, where most transformed weights are weights.
+constexpr double kOperationsPerStridedTransform = 60.0;
 // A thread's, to wait for the others: a microsecond.
 constexpr double kOperationsPerBarrier = 2000.0;
 constexpr double kTaps = 9.0;
@@ -72,7 +75,8 @@ double line_cost(const WinogradKernel& kernel) {
   return has_wide_vectors(kernel) ? kOperationsPerLine / 3.0 : kOperationsPerLine;
 }
 
-double weight_transform_cost(const WinogradKernel& kernel) {
+double weight_transform_cost(const WinogradKernel& kernel, const WinogradForm& form) {
+  if (form.stride == 2) return kOperationsPerStridedTransform;
   if (has_wide_vectors(kernel)) return kOperationsPerWideTransform;
   return kernel.sum_bytes == 2 ? kOperationsPerHalfTransform : kOperationsPerTransform;
 }
@@ -335,16 +339,16 @@ std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, const Winogr
   if (plan.transformed_blocks == 0) {
     return round_up(terms * static_cast<std::size_t>(kernel.multiplier_bytes), kCacheLine);
   }
-  return static_cast<std::size_t>(plan.form->input) *
-         winograd_transformed_stride(kernel, plan.depth_step, plan.transformed_blocks) *
+  return static_cast<std::size_t>(plan.form->positions) *
+         winograd_transformed_stride(kernel, plan) *
          static_cast<std::size_t>(kernel.transformed_bytes);
 }
 
-std::size_t winograd_transformed_stride(const WinogradKernel& kernel, int depth_step, int blocks) {
-  const std::size_t terms = round_up(static_cast<std::size_t>(depth_step * kernel.rows),
+std::size_t winograd_transformed_stride(const WinogradKernel& kernel, const WinogradPlan& plan) {
+  const std::size_t terms = round_up(static_cast<std::size_t>(plan.depth_step * kernel.rows),
                                      static_cast<std::size_t>(kernel.weight_lanes));
-  return odd_lines(static_cast<std::size_t>(blocks) * terms,
-                   static_cast<std::size_t>(kernel.transformed_bytes));
+  const auto blocks = static_cast<std::size_t>(plan.form->most_values() * plan.transformed_blocks);
+  return odd_lines(blocks * terms, static_cast<std::size_t>(kernel.transformed_bytes));
 }
 
 int winograd_blocks_at_once(int blocks, int threads) { return blocks >= 4 * threads ? threads : 1; }
@@ -471,25 +475,30 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     const double taps = stored * kTaps * weight_bytes;
     plan.bytes = taps;
     read_again(plan, (passes - 1.0) * taps, own + panels + taps);
-    const double transformed = positions * stored * kernel.transformed_bytes;
+    const double transformed = form.all_values() * stored * kernel.transformed_bytes;
     // Two slices of the channels: the next one comes in while one is multiplied.
     const bool stays = own + 2.0 * (panels + taps / chunks) / steps <= kOwnShare * cache;
     const double used = own + panels + taps / chunks;
     if (!stays) read_again(plan, 2.0 * passes * (steps * sums + transformed), used);
-    // The next chunk reads the panels again, behind the weights of this one.
-    if (used > kUsableShare * cache) read_again(plan, passes * (chunks + 2.0) * panels, used);
+    // The next chunk reads the panels again, behind the weights of this one; the first one behind
+    // the input that they are made of.
+    const double made = panels + static_cast<double>(shape.in.elements()) / passes *
+                                     static_cast<double>(weight_size(kernel.weights));
+    if (std::max(used, made) > kUsableShare * cache) {
+      read_again(plan, passes * (chunks + 2.0) * panels, std::max(used, made));
+    }
     // The share of the layer's weights that are transformed at once.
     const double at_once = 1.0 / (steps * divide_up(layer.blocks, plan.transformed_blocks));
-    const double row = at_once * transformed / form.input;
+    const double row = at_once * transformed / form.positions;
     const bool row_stays = row <= static_cast<double>(cpu_caches().resident_bytes);
     // Beside the row's weights those that it is made of, while its panels stream through.
-    const bool taps_stay = at_once * taps + row + panels / (steps * form.input) <=
+    const bool taps_stay = at_once * taps + row + panels / (steps * form.positions) <=
                            static_cast<double>(cpu_caches().first_bytes);
     const double lines = (panels * divide_up(layer.blocks, plan.transformed_blocks) +
-                          (taps_stay ? taps : form.input * taps) +
+                          (taps_stay ? taps : form.positions * taps) +
                           (row_stays ? 0.0 : 2.0 * transformed) + steps * sums) /
                          kCacheLine;
-    const double transform = weight_transform_cost(kernel);
+    const double transform = weight_transform_cost(kernel, form);
     const double times = times_transformed(layer.blocks, plan.chunk_blocks, threads);
     const double barriers = threads > 1 ? 2.0 * passes * cost_of_barrier(threads) : 0.0;
     plan.cost +=

@@ -76,6 +76,6 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
 // blocks, transformed.
 std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, const WinogradPlan& plan);
 // Transformed weights from position to position: an odd number of cache lines, as above.
-std::size_t winograd_transformed_stride(const WinogradKernel& kernel, int depth_step, int blocks);
+std::size_t winograd_transformed_stride(const WinogradKernel& kernel, const WinogradPlan& plan);
 
 }  // namespace mpe

@@ -31,15 +31,23 @@ constexpr std::string_view kGemm = "gemm";
 constexpr std::string_view kGemv = "gemv";
 constexpr std::string_view kDepthwise = "depthwise";
 constexpr std::string_view kWinograd2 = "winograd2";
+constexpr std::string_view kWinograd2OnTheFly = "winograd2-on-the-fly";
 constexpr std::string_view kWinograd4 = "winograd4";
 constexpr std::string_view kWinograd4OnTheFly = "winograd4-on-the-fly";
 constexpr std::string_view kWinograd5 = "winograd5";
 constexpr std::string_view kWinograd5OnTheFly = "winograd5-on-the-fly";
 constexpr std::string_view kInterleaved = "interleaved";
-constexpr std::string_view kAlgorithms[] = {
-    kReference,         kGemm,       kGemv,      kDepthwise,
-    kWinograd2,         kWinograd4,  kWinograd5, kWinograd4OnTheFly,
-    kWinograd5OnTheFly, kInterleaved};
+constexpr std::string_view kAlgorithms[] = {kReference,
+                                            kGemm,
+                                            kGemv,
+                                            kDepthwise,
+                                            kWinograd2,
+                                            kWinograd4,
+                                            kWinograd5,
+                                            kWinograd2OnTheFly,
+                                            kWinograd4OnTheFly,
+                                            kWinograd5OnTheFly,
+                                            kInterleaved};
 
 // Best first.
 std::span<const KernelSet* const> all_sets() {
@@ -101,10 +109,11 @@ void check_algorithm(std::string_view algorithm) {
 struct WinogradNames {
   int tile;
   std::string_view stored;
-  std::string_view on_the_fly;  // empty: there is none
+  std::string_view on_the_fly;
 };
-constexpr WinogradNames kWinogradNames[] = {
-    {2, kWinograd2, {}}, {4, kWinograd4, kWinograd4OnTheFly}, {5, kWinograd5, kWinograd5OnTheFly}};
+constexpr WinogradNames kWinogradNames[] = {{2, kWinograd2, kWinograd2OnTheFly},
+                                            {4, kWinograd4, kWinograd4OnTheFly},
+                                            {5, kWinograd5, kWinograd5OnTheFly}};
 
 bool is_on_the_fly(std::string_view algorithm) { return algorithm.ends_with("-on-the-fly"); }
 // 0: not Winograd's.
@@ -116,10 +125,15 @@ int tile_of(std::string_view algorithm) {
   return 0;
 }
 bool is_winograd(std::string_view algorithm) { return tile_of(algorithm) != 0; }
-bool offers_tiles(const WinogradKernel* kernel, int tile) {
+bool offers(const WinogradKernel& kernel, const WinogradForm& form, bool on_the_fly) {
+  return kernel.transform_input[form.index] != nullptr &&
+         (!on_the_fly || kernel.multiply_on_the_fly[form.index] != nullptr);
+}
+// For some shape.
+bool offers(const WinogradKernel* kernel, std::string_view algorithm) {
   if (kernel == nullptr) return false;
   return std::ranges::any_of(kWinogradForms, [&](const WinogradForm& form) {
-    return form.tile == tile && kernel->transform_input[form.index] != nullptr;
+    return form.tile == tile_of(algorithm) && offers(*kernel, form, is_on_the_fly(algorithm));
   });
 }
 
@@ -153,7 +167,7 @@ const KernelSet* find_set(std::span<const KernelSet* const> sets, std::string_vi
   const auto index = static_cast<std::size_t>(precision);
   const auto found = std::ranges::find_if(sets, [&](const KernelSet* set) {
     if (algorithm == kDepthwise) return set->depthwise[index] != nullptr;
-    if (is_winograd(algorithm)) return offers_tiles(set->winograd[index], tile_of(algorithm));
+    if (is_winograd(algorithm)) return offers(set->winograd[index], algorithm);
     if (algorithm == kInterleaved) {
       return precision == Precision::kInt8 && set->interleaved != nullptr;
     }
@@ -210,7 +224,6 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
   for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
     for (const WinogradNames& names : kWinogradNames) {
       for (const std::string_view algorithm : {names.stored, names.on_the_fly}) {
-        if (algorithm.empty()) continue;
         if (!sets.empty() && find_set(sets, algorithm, precision) == nullptr) continue;
         info.kernels.push_back(use_for(sets, "convolutional", algorithm, precision));
       }
@@ -259,7 +272,7 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
       // An image's weights are few.
       WinogradPlan small = plan(false);
       if (!small.of_image) {
-        if (names.on_the_fly.empty()) continue;
+        if (!offers(kernel, *form, true)) continue;
         small = plan(true);
       }
       if (small.scratch_bytes > choice.scratch_bytes || small.cost + pooling >= least) continue;
@@ -273,7 +286,7 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     std::string_view name = names.stored;
     // On one thread of arm64 it is no faster.
     const bool is_wide = has_wide_vectors(kernel);
-    if (!names.on_the_fly.empty() && (choice.threads > 1 || is_wide)) {
+    if (offers(kernel, *form, true) && (choice.threads > 1 || is_wide)) {
       const WinogradPlan on_the_fly = plan(true);
       const double of_threads = cost_of_threads(on_the_fly, choice.threads) + pooling;
       if (of_threads < kAboutEqual * shared) {
@@ -411,28 +424,31 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   if (algorithm == kGemm) algorithm = cheapest(request, choice.with_uniform_scratch(), sets);
   const KernelSet* set =
       algorithm == kReference ? nullptr : find_set(sets, algorithm, request.precision);
-  if (set == nullptr && is_winograd(algorithm)) {
+  const auto index = static_cast<std::size_t>(request.precision);
+  const WinogradForm* form =
+      is_winograd(algorithm) ? winograd_form(request.shape, tile_of(algorithm)) : nullptr;
+  if (form != nullptr &&
+      (set == nullptr || !offers(*set->winograd[index], *form, is_on_the_fly(algorithm)))) {
     algorithm = kGemm;
     set = find_set(sets, algorithm, request.precision);
   }
   if (set == nullptr) return make_reference_convolution(request);
 
-  const auto index = static_cast<std::size_t>(request.precision);
   if (algorithm == kDepthwise) {
     return make_depthwise_convolution(request, *set->depthwise[index], set->name, choice.in_place);
   }
   if (is_winograd(algorithm)) {
     const WinogradKernel& kernel = *set->winograd[index];
-    const WinogradForm& form = *winograd_form(request.shape, tile_of(algorithm));
     const WinogradPlan plan =
-        choose_winograd(request.shape, kernel, form, is_on_the_fly(algorithm), choice);
+        choose_winograd(request.shape, kernel, *form, is_on_the_fly(algorithm), choice);
     auto convolution = make_winograd_convolution(request, kernel, set->name, plan, choice.threads);
     if (convolution != nullptr) return convolution;
     set = find_set(sets, kGemm, request.precision);
     if (set == nullptr) return make_reference_convolution(request);
   }
-  const GemmForm form = algorithm == kGemv ? GemmForm::kVector : GemmForm::kTiles;
-  return make_gemm_convolution(request, *set->gemm[index], set->name, form, choice.small_scratch);
+  const GemmForm product = algorithm == kGemv ? GemmForm::kVector : GemmForm::kTiles;
+  return make_gemm_convolution(request, *set->gemm[index], set->name, product,
+                               choice.small_scratch);
 }
 
 }  // namespace mpe

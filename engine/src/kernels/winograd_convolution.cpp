@@ -174,7 +174,7 @@ class WinogradConvolution final : public Convolution {
         block_(winograd_block(request.shape, kernel, plan, 1)),
         row_block_(winograd_block(request.shape, kernel, row_plan_, 1)),
         transformed_stride_(static_cast<std::int64_t>(
-            winograd_transformed_stride(kernel, plan.depth_step, plan.transformed_blocks))),
+            plan.transformed_blocks > 0 ? winograd_transformed_stride(kernel, plan) : 0)),
         multiplier_bytes_(winograd_multiplier_bytes(kernel, plan)),
         geometry_(request.shape),
         constants_(request) {
@@ -187,7 +187,7 @@ class WinogradConvolution final : public Convolution {
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override {
-    if (form_.tile == 2) return "winograd2";
+    if (form_.tile == 2) return on_the_fly() ? "winograd2-on-the-fly" : "winograd2";
     if (form_.tile == 4) return on_the_fly() ? "winograd4-on-the-fly" : "winograd4";
     return on_the_fly() ? "winograd5-on-the-fly" : "winograd5";
   }

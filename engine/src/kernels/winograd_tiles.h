@@ -434,6 +434,12 @@ struct WinogradForm {
   // Whole squares of 2x2 outputs.
   constexpr bool pools() const { return tile % 2 == 0; }
   constexpr int all_positions() const { return positions * positions; }
+  constexpr int values_at(int position) const {
+    const auto i = static_cast<std::size_t>(position);
+    return first_values[i + 1] - first_values[i];
+  }
+  // The most of any position: the first has as many as any other.
+  constexpr int most_values() const { return values_at(0); }
 };
 
 template <typename Tiles>

@@ -97,11 +97,6 @@ class WinogradInput {
  private:
   static constexpr WinogradForm kForm = winograd_form<Tiles>(0);
 
-  // Values of a channel at a position of a tile.
-  static constexpr int values_at(int position) {
-    return kForm.first_values[position + 1] - kForm.first_values[position];
-  }
-
   // Where the first channel's values of a transformed tile begin, from (0, 0) on: once, as a
   // product of 64 bits keeps an Arm core busy for three cycles.
   static void find_panels(const WinogradWork& work, Panel* (&starts)[kInput * kInput]) {
@@ -210,7 +205,7 @@ class WinogradInput {
     unroll<kCount>([&](auto j) MPE_UNROLLED {
       constexpr int kValue = kFirst * kInput + j.value;
       constexpr WinogradValue kPlace = winograd_value<Tiles>(kValue / kInput, kValue % kInput);
-      to[j.value] = starts[kValue] + values_at(kPlace.position) * row + segment.first;
+      to[j.value] = starts[kValue] + kForm.values_at(kPlace.position) * row + segment.first;
     });
     const auto transform_at = [&](int tile, auto... count) MPE_UNROLLED {
       Vector values[kLines][kInput];
@@ -283,7 +278,7 @@ class WinogradProduct {
     int position = 0;
     for (int unit = work.unit_begin; unit < work.unit_end;) {
       while (first_values[position + 1] * work.chunk_blocks <= unit) ++position;
-      const int values = first_values[position + 1] - first_values[position];
+      const int values = work.form->values_at(position);
       const int start = first_values[position] * work.chunk_blocks;
       const int end = start + values * work.chunk_blocks;
       const int last = end < work.unit_end ? end : work.unit_end;
@@ -324,8 +319,7 @@ class WinogradProduct {
     const Panel* panels = reinterpret_cast<const Panel*>(work.panels) +
                           work.form->first_values[position] * work.value_stride +
                           static_cast<std::int64_t>(depth) * work.panel_stride;
-    const int all_terms =
-        work.depth * (work.form->first_values[position + 1] - work.form->first_values[position]);
+    const int all_terms = work.depth * work.form->values_at(position);
     for (int block = first; block < last; ++block) {
       const Multiplier* weights = weights_of(block);
       auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
@@ -397,7 +391,7 @@ class WinogradProduct {
 // The products with weights that are stored as they are, a quarter of the bytes of transformed
 // ones, and transformed for some channels and blocks of output channels at a time. One row of a
 // tile's positions is transformed and multiplied after the other: its weights, and those that they
-// are made of, stay in the first-level cache. Square tiles with one value at each position.
+// are made of, stay in the first-level cache.
 template <typename K, typename Tiles>
 class WinogradOnTheFly {
  public:
@@ -406,8 +400,13 @@ class WinogradOnTheFly {
   using Weights = typename K::WeightTransform;
   using Vector = typename Weights::Vector;
   static constexpr int kInput = Tiles::kInput;
+  static constexpr int kPositions = Tiles::kPositions;
   static constexpr int kLanes = Vector::kLanes;
   static constexpr int kTaps = 9;
+  static constexpr WinogradForm kForm = winograd_form<Tiles>(0);
+  static constexpr bool kSingleValues = kForm.most_values() == 1;
+  // Where a position has several values, a channel's weights for one of them are whole vectors.
+  static constexpr bool kOffered = kSingleValues || K::kRows % kLanes == 0;
 
   static void run(const WinogradWork& work) {
     const auto* weights = reinterpret_cast<const Multiplier*>(work.multipliers);
@@ -419,16 +418,19 @@ class WinogradOnTheFly {
       for (int first = 0; first < work.chunk_blocks; first += work.transformed_blocks) {
         const int more = work.chunk_blocks - first;
         const int blocks = more < work.transformed_blocks ? more : work.transformed_blocks;
-        for (int row = 0; row < kInput; ++row) {
-          unroll<kInput>([&](auto a) MPE_UNROLLED {
+        for (int row = 0; row < kPositions; ++row) {
+          unroll<kPositions>([&](auto a) MPE_UNROLLED {
             if (a.value == row) transform_row<a.value>(work, first, blocks, depth, terms);
           });
-          for (int column = 0; column < kInput; ++column) {
-            WinogradProduct<K>::multiply_blocks(
-                work, tile_panels, row * kInput + column, first, first + blocks, depth, terms,
-                [&](int block) {
-                  return weights + column * work.transformed_stride + (block - first) * step;
-                });
+          for (int column = 0; column < kPositions; ++column) {
+            const int position = row * kPositions + column;
+            const int values = kForm.values_at(position);
+            WinogradProduct<K>::multiply_blocks(work, tile_panels, position, first, first + blocks,
+                                                values * depth, values * terms, [&](int block) {
+                                                  return weights +
+                                                         column * work.transformed_stride +
+                                                         (block - first) * values * step;
+                                                });
           }
         }
       }
@@ -438,34 +440,46 @@ class WinogradOnTheFly {
  private:
   static int vectors_of(int terms) { return (terms * K::kRows + kLanes - 1) / kLanes; }
 
-  // To [column][block][term][output channel]. depth_step terms are whole vectors. Not inlined, so
-  // that the registers hold the constants.
+  // To [column][block][term][value of the position][output channel]. depth_step terms are whole
+  // vectors. Not inlined, so that the registers hold the constants.
   template <int kRow>
   static __attribute__((noinline)) void transform_row(const WinogradWork& work, int first,
                                                       int blocks, int depth, int terms) {
     const int count = vectors_of(terms);
     const std::int64_t stride = work.transformed_stride;
     auto* to = reinterpret_cast<Multiplier*>(work.multipliers);
+    std::int64_t done = 0;
     for (int block = 0; block < blocks; ++block) {
       const std::int64_t row = work.first_row / K::kRows + first + block;
       const std::int64_t vector = row * vectors_of(work.depth) + depth * K::kRows / kLanes;
       const auto* from = static_cast<const Weight*>(work.weights) + vector * kLanes * kTaps;
+      // Side by side, so that none waits for its own results.
+      constexpr int kVectors = kSingleValues ? 2 : K::kRows / kLanes;
       int i = 0;
-      for (; i + 2 <= count; i += 2, from += 2 * kTaps * kLanes, to += 2 * kLanes) {
-        transform_vectors<kRow, 2>(from, to, stride);
+      for (; i + kVectors <= count; i += kVectors) {
+        transform_vectors<kRow, kVectors>(from, to, done, stride);
+        from += kVectors * kTaps * kLanes;
+        to += kVectors * kLanes;
+        done += kVectors;
       }
-      for (; i < count; ++i, from += kTaps * kLanes, to += kLanes) {
-        transform_vectors<kRow, 1>(from, to, stride);
+      if constexpr (kSingleValues) {
+        for (; i < count; ++i, from += kTaps * kLanes, to += kLanes) {
+          transform_vectors<kRow, 1>(from, to, done++, stride);
+        }
       }
     }
   }
 
-  // Side by side, so that none waits for its own results. from: [vector][tap][lane]
+  // Vectors of one row of positions, where there is one value at each; else those of a channel,
+  // where `done` vectors lie before these at each value. from: [vector][tap][lane]
   template <int kRow, int kVectors>
   static inline __attribute__((always_inline)) void transform_vectors(const Weight* from,
                                                                       Multiplier* to,
+                                                                      std::int64_t done,
                                                                       std::int64_t stride) {
-    Vector taps[kVectors][3];
+    constexpr int kFirst = Tiles::kFirstValue[kRow];
+    constexpr int kDown = Tiles::kFirstValue[kRow + 1] - kFirst;
+    Vector taps[kDown][kVectors][3];
     unroll_grid<3, kVectors>([&](auto x, auto v) MPE_UNROLLED {
       Vector column[3];
       unroll<3>([&](auto y) MPE_UNROLLED {
@@ -473,16 +487,25 @@ class WinogradOnTheFly {
       });
       Vector transformed[kInput];
       Tiles::transform_weights(column, transformed);
-      taps[v.value][x.value] = transformed[kRow];
+      unroll<kDown>([&](auto a) MPE_UNROLLED {
+        taps[a.value][v.value][x.value] = transformed[kFirst + a.value];
+      });
     });
-    Vector values[kVectors][kInput];
-    unroll<kVectors>(
-        [&](auto v) MPE_UNROLLED { Tiles::transform_weights(taps[v.value], values[v.value]); });
-    unroll<kInput>([&](auto b) MPE_UNROLLED {
+    Vector values[kDown][kVectors][kInput];
+    unroll_grid<kDown, kVectors>([&](auto a, auto v) MPE_UNROLLED {
+      Tiles::transform_weights(taps[a.value][v.value], values[a.value][v.value]);
+    });
+    unroll<kPositions>([&](auto j) MPE_UNROLLED {
+      constexpr int kLeft = Tiles::kFirstValue[j.value];
+      constexpr int kAcross = Tiles::kFirstValue[j.value + 1] - kLeft;
       // From address to address, as in WinogradOutput.
       asm volatile("" : "+r"(to));
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        Weights::store(to + v.value * kLanes, values[v.value][b.value]);
+      Multiplier* column = to + done * (kDown * kAcross - 1) * kLanes;
+      unroll_grid<kDown, kAcross>([&](auto a, auto b) MPE_UNROLLED {
+        unroll<kVectors>([&](auto v) MPE_UNROLLED {
+          constexpr int kVector = (a.value * kAcross + b.value) * kVectors + v.value;
+          Weights::store(column + kVector * kLanes, values[a.value][v.value][kLeft + b.value]);
+        });
       });
       to += stride;
     });
@@ -508,7 +531,8 @@ constexpr void set_form_of_image(WinogradKernel& kernel) {
 
 template <typename K, typename Tiles>
 constexpr void set_form_on_the_fly(WinogradKernel& kernel, int form) {
-  kernel.multiply_on_the_fly[form] = WinogradOnTheFly<K, Tiles>::run;
+  using OnTheFly = WinogradOnTheFly<K, Tiles>;
+  if constexpr (OnTheFly::kOffered) kernel.multiply_on_the_fly[form] = OnTheFly::run;
 }
 
 // Whether vectors interleave the five columns of tiles of 5x5.
@@ -533,6 +557,7 @@ constexpr WinogradKernel winograd_kernel() {
   set_form<K, WinogradTiles<2, 2>>(kernel, 2);
   kernel.multiply = WinogradProduct<K>::run;
   set_form_on_the_fly<K, WinogradTiles<4, 1>>(kernel, 1);
+  set_form_on_the_fly<K, WinogradTiles<2, 2>>(kernel, 2);
   set_form_of_image<K, WinogradTiles<4, 1>>(kernel);
   if constexpr (K::kWeights == WeightFormat::kFloat && InterleavesFive<typename K::Sums>) {
     set_form<K, WinogradTiles<5, 1>>(kernel, 3);
