@@ -6,6 +6,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/geometry.h"
 #include "kernels/output_constants.h"
+#include "kernels/shares.h"
 #include "kernels/sizes.h"
 #include "quant/requantize.h"
 
@@ -72,6 +73,7 @@ class GemmConvolution final : public Convolution {
     const OutputStage stage = stage_for(call.dynamic_input, call.scratch);
     const int threads = pool.threads();
     const bool by_pixels = splits_pixels(threads);
+    if (by_pixels && groups_ == 1 && !has_lines()) return share_pixels(call, stage, pool);
     const int units = by_pixels ? column_panels() : blocks_;
     // All groups' units in one row: a thread's share may end inside one group and begin in another.
     pool.parallel_for(groups_ * units, [&](int thread, int begin, int end) {
@@ -124,6 +126,25 @@ class GemmConvolution final : public Convolution {
   }
 
  private:
+  // Threads share the panels of pixels, and those that are left by blocks of output channels.
+  void share_pixels(const ConvolutionCall& call, const OutputStage& stage, ThreadPool& pool) const {
+    const int parts = pool.threads();
+    pool.parallel_for(parts, [&](int thread, int begin, int end) {
+      GemmWork work = work_for(call, stage, thread, parts);
+      set_group(work, call, 0);
+      for (int part = begin; part < end; ++part) {
+        const auto run = [&](int first, int last, int block_begin, int block_end) {
+          work.column_begin = first * kernel_.columns;
+          work.column_end = std::min(last * kernel_.columns, geometry_->pixels());
+          work.block_begin = block_begin;
+          work.block_end = block_end;
+          kernel_.run(work);
+        };
+        for_share(column_panels(), blocks_, part, parts, run);
+      }
+    });
+  }
+
   bool has_lines() const { return line_width_ > 0; }
 
   // From the whole input.

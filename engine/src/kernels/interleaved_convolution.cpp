@@ -6,6 +6,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/geometry.h"
 #include "kernels/output_constants.h"
+#include "kernels/shares.h"
 #include "kernels/sizes.h"
 #include "quant/requantize.h"
 
@@ -17,6 +18,9 @@ namespace {
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
 constexpr int kWordBytes = 4;
+// Of a thread, where those that are left over are shared by blocks of output channels: a copy of
+// their rows, which the other panels need as well, takes less time than to wait for one of so few.
+constexpr int kFewPanels = 20;
 // Of rows that are copied at once, where there is a choice.
 constexpr std::size_t kMostStripBytes = 64 << 20;
 
@@ -90,16 +94,32 @@ class InterleavedConvolution final : public Convolution {
     work.input = static_cast<const std::int8_t*>(call.input);
     work.output = call.output;
     const int threads = pool.threads();
-    const bool by_pixels = splits_pixels(threads);
-    pool.parallel_for(by_pixels ? panels_ : blocks_, [&](int thread, int begin, int end) {
-      if (begin == end) return;
+    const auto run_of = [&](int thread) {
       InterleavedWork mine = work;
-      (by_pixels ? mine.panel_begin : mine.block_begin) = begin;
-      (by_pixels ? mine.panel_end : mine.block_end) = end;
       set_scratch(mine, call.scratch + constants_bytes() +
                             static_cast<std::size_t>(thread) * thread_bytes(threads));
-      kernel_.run(mine);
-    });
+      return [this, mine](int first, int last, int block_begin, int block_end) mutable {
+        if (first == last || block_begin == block_end) return;
+        mine.panel_begin = first;
+        mine.panel_end = last;
+        mine.block_begin = block_begin;
+        mine.block_end = block_end;
+        kernel_.run(mine);
+      };
+    };
+    if (splits_pixels(threads) && panels_ < kFewPanels * threads) {
+      pool.parallel_for(threads, [&](int thread, int begin, int end) {
+        for (int part = begin; part < end; ++part) {
+          for_share(panels_, blocks_, part, threads, run_of(thread));
+        }
+      });
+    } else if (splits_pixels(threads)) {
+      pool.parallel_for(
+          panels_, [&](int thread, int begin, int end) { run_of(thread)(begin, end, 0, blocks_); });
+    } else {
+      pool.parallel_for(
+          blocks_, [&](int thread, int begin, int end) { run_of(thread)(0, panels_, begin, end); });
+    }
   }
 
   bool computes_rows() const override {

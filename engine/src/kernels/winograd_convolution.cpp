@@ -14,6 +14,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/geometry.h"
 #include "kernels/output_constants.h"
+#include "kernels/shares.h"
 #include "kernels/sizes.h"
 #include "kernels/winograd_tiles.h"
 
@@ -342,23 +343,16 @@ class WinogradConvolution final : public Convolution {
     return overflowed;
   }
 
-  // On the fly: one of so many parts of every chunk. Each has as many whole blocks of output
-  // channels as all can have, then its share of the tiles of the blocks that are left.
+  // On the fly: one of so many parts of every chunk, of its blocks of output channels, and of the
+  // tiles of those that are left.
   void run_part(const WinogradWork& work, int part, int parts) const {
     const int vectors = divide_up(work.tile_count, kernel_.lanes);
     for (int first = 0; first < blocks_; first += plan_.chunk_blocks) {
       const int count = std::min(plan_.chunk_blocks, blocks_ - first);
-      const int whole = count / parts;
-      if (whole > 0) run_on_the_fly(blocks_of(work, first + part * whole, whole));
-      const int left = (count - parts * whole) * vectors;
-      const int end = left * (part + 1) / parts;
-      for (int begin = left * part / parts; begin < end;) {
-        const int block = begin / vectors;
-        const int last = std::min(end, (block + 1) * vectors);
-        const WinogradWork one = blocks_of(work, first + parts * whole + block, 1);
-        run_on_the_fly(vectors_of(one, begin - block * vectors, last - begin));
-        begin = last;
-      }
+      for_share(count, vectors, part, parts, [&](int begin, int end, int vector, int last) {
+        const WinogradWork blocks = blocks_of(work, first + begin, end - begin);
+        run_on_the_fly(vectors_of(blocks, vector, last - vector));
+      });
     }
   }
 

@@ -1,0 +1,26 @@
+// How threads share work that has two directions, as the panels of pixels of a product and its
+// blocks of output channels.
+#pragma once
+
+#include <algorithm>
+
+namespace mpe {
+
+// Calls body(first, last, inner_first, inner_last) for the ranges of one of so many parts of
+// count x inner units. Each part has as many whole rows of `inner` units as all can have; the rows
+// that are left over, the first ones, are shared by their units.
+template <typename Body>
+void for_share(int count, int inner, int part, int parts, Body&& body) {
+  const int whole = count / parts;
+  const int left = count - whole * parts;
+  const int end = left * inner * (part + 1) / parts;
+  for (int begin = left * inner * part / parts; begin < end;) {
+    const int row = begin / inner;
+    const int last = std::min(end, (row + 1) * inner);
+    body(row, row + 1, begin - row * inner, last - row * inner);
+    begin = last;
+  }
+  if (whole > 0) body(left + part * whole, left + (part + 1) * whole, 0, inner);
+}
+
+}  // namespace mpe
