@@ -70,6 +70,7 @@ class InterleavedCopy {
       starts[i] = strip.words + row * work.row_words + segments[i].x;
     }
     const bool whole = used == 1 && segments[0].count == kColumns;
+    const CopyPieces copy = copy_pieces_of(segments, used);
     int tap = depth / work.channel_words;
     int channel = depth - tap * work.channel_words;
     const Word* const end = to + static_cast<std::int64_t>(words) * kColumns;
@@ -87,7 +88,7 @@ class InterleavedCopy {
         copy_whole(starts[0] + offset, strip.plane, count, to);
       } else {
         for (int i = 0; i < used; ++i) froms[i] = starts[i] + offset;
-        copy_pieces(froms, segments, used, strip.plane, count, to);
+        copy(froms, segments, used, strip.plane, count, to);
       }
       to += count * kColumns;
       channel = 0;
@@ -120,6 +121,7 @@ class InterleavedCopy {
 
  private:
   static constexpr int kWordsAtOnce = 16;
+  static constexpr int kNarrowWords = 16 * kWordsAtOnce;  // of rows that are interleaved at once
   static_assert(K::kUnit * sizeof(Panel) == sizeof(Word));
 
   static inline __attribute__((always_inline)) void find_channels(
@@ -143,32 +145,66 @@ class InterleavedCopy {
       return;
     }
     const Word padding = padding_word(work.padding_value);
-    for (int row = 0; row < rows; ++row, ++y, to += width) {
+    const bool narrow =
+        geometry.in_width < kWordsAtOnce * geometry.stride_x && geometry.in_width <= kNarrowWords;
+    for (const int end = y + rows; y < end;) {
       if (y < 0 || y >= geometry.in_height) {
         fill_run(to, padding, width);
+        to += width;
+        ++y;
         continue;
       }
+      const int inside = (end < geometry.in_height ? end : geometry.in_height) - y;
+      const int most = kNarrowWords / geometry.in_width;
+      const int count = !narrow ? 1 : inside < most ? inside : most;
       const std::int64_t offset = static_cast<std::int64_t>(y) * geometry.in_width;
-      Word* phase_to = to;
-      for (int phase = 0; phase_to < to + width; ++phase, phase_to += work.phase_words) {
-        copy_phase(work, channels, offset, phase - geometry.padding_x, padding, phase_to);
+      if (narrow) {
+        copy_narrow(work, channels, offset, count, padding, to);
+      } else {
+        copy_row(work, padding, to, [&](int x, int stride, int columns, Word* columns_to) {
+          copy_words(channels, offset + x, stride, columns, columns_to);
+        });
       }
+      to += count * width;
+      y += count;
     }
   }
 
-  // Columns x, x + stride_x, ... of a row.
-  static void copy_phase(const InterleavedWork& work,
-                         const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset, int x,
-                         Word padding, Word* to) {
+  // Rows of fewer than sixteen words, which are interleaved as one.
+  static void copy_narrow(const InterleavedWork& work,
+                          const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset,
+                          int rows, Word padding, Word* to) {
+    Word words[kNarrowWords];
+    const int width = work.geometry->in_width;
+    copy_words(channels, offset, 1, rows * width, words);
+    const Word* from = words;
+    for (int row = 0; row < rows; ++row, from += width, to += work.row_words) {
+      copy_row(work, padding, to, [&](int x, int stride, int columns, Word* columns_to) {
+        if (stride == 1) {
+          copy_run(columns_to, from + x, columns);
+        } else {
+          copy_strided(columns_to, from + x, columns, stride);
+        }
+      });
+    }
+  }
+
+  // A row with its padding, each phase by copy(x, stride, columns, to): columns x, x + stride, ...
+  template <typename CopyColumns>
+  static inline __attribute__((always_inline)) void copy_row(const InterleavedWork& work,
+                                                             Word padding, Word* to,
+                                                             const CopyColumns& copy) {
     const int stride = work.geometry->stride_x;
-    const int skipped = x < 0 ? (-x + stride - 1) / stride : 0;
-    const int before = skipped < work.phase_words ? skipped : work.phase_words;
-    const int inside = (work.geometry->in_width - x + stride - 1) / stride;
-    const int end = limited(inside, before, work.phase_words);
-    fill_run(to, padding, before);
-    copy_words(channels, offset + x + static_cast<std::int64_t>(before) * stride, stride,
-               end - before, to + before);
-    fill_run(to + end, padding, work.phase_words - end);
+    const Word* const row_end = to + work.row_words;
+    for (int x = -work.geometry->padding_x; to < row_end; ++x, to += work.phase_words) {
+      const int skipped = x < 0 ? (-x + stride - 1) / stride : 0;
+      const int before = skipped < work.phase_words ? skipped : work.phase_words;
+      const int inside = (work.geometry->in_width - x + stride - 1) / stride;
+      const int end = limited(inside, before, work.phase_words);
+      fill_run(to, padding, before);
+      copy(x + before * stride, stride, end - before, to + before);
+      fill_run(to + end, padding, work.phase_words - end);
+    }
   }
 
   static Word padding_word(std::int8_t value) {
@@ -239,24 +275,42 @@ class InterleavedCopy {
     }
   }
 
-  // Copies every piece with the length of a whole panel. The next piece overwrites the excess; that
-  // of the last piece lies behind the panel, where the next panel is not packed yet.
-  static void copy_pieces(const Word* (&from)[kColumns], const Segment* segments, int used,
-                          std::int64_t plane, int words, Word* to) {
-    if (used == 2) {
-      const Word* first = from[0];
-      const Word* second = from[1];
-      const int column = segments[1].column;
-      for (int w = 0; w < words; ++w, first += plane, second += plane, to += kColumns) {
-        copy_block<kColumns * sizeof(Word)>(to, first);
-        copy_block<kColumns * sizeof(Word)>(to + column, second);
-      }
-      return;
+  // Copies `words` rows of so many pieces, each with a length of kWords: that of a whole panel, or
+  // eight where all pieces are short. The next piece overwrites the excess; that of the last piece
+  // lies behind the panel, where the next panel is not packed yet.
+  using CopyPieces = void (*)(const Word* const* from, const Segment* segments, int used,
+                              std::int64_t plane, int words, Word* to);
+
+  static CopyPieces copy_pieces_of(const Segment* segments, int used) {
+    constexpr int kFew = kColumns < 8 ? kColumns : 8;
+    bool few = true;
+    for (int i = 0; i < used; ++i) few &= segments[i].count <= kFew;
+    if (used == 2) return few ? copy_pieces<kFew, 2> : copy_pieces<kColumns, 2>;
+    return used == 3 && few ? copy_pieces<kFew, 3> : copy_many_pieces;
+  }
+
+  template <int kWords, int kUsed>
+  static void copy_pieces(const Word* const* from, const Segment* segments, int, std::int64_t plane,
+                          int words, Word* to) {
+    const Word* rows[kUsed];
+    std::int64_t columns[kUsed];
+    unroll<kUsed>([&](auto i) MPE_UNROLLED {
+      rows[i.value] = from[i.value];
+      columns[i.value] = segments[i.value].column;
+    });
+    for (int w = 0; w < words; ++w, to += kColumns) {
+      unroll<kUsed>([&](auto i) MPE_UNROLLED {
+        copy_block<kWords * sizeof(Word)>(to + columns[i.value], rows[i.value]);
+        rows[i.value] += plane;
+      });
     }
+  }
+
+  static void copy_many_pieces(const Word* const* from, const Segment* segments, int used,
+                               std::int64_t plane, int words, Word* to) {
     for (int w = 0; w < words; ++w, to += kColumns) {
       for (int i = 0; i < used; ++i) {
-        copy_block<kColumns * sizeof(Word)>(to + segments[i].column, from[i]);
-        from[i] += plane;
+        copy_block<kColumns * sizeof(Word)>(to + segments[i].column, from[i] + w * plane);
       }
     }
   }
