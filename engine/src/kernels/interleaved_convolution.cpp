@@ -18,8 +18,9 @@ namespace {
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
 constexpr int kWordBytes = 4;
-// Of a thread, where those that are left over are shared by blocks of output channels: a copy of
-// their rows, which the other panels need as well, takes less time than to wait for one of so few.
+// Of each thread, up to which threads share those that are left over by blocks of output channels.
+// These need a copy of their rows of their own, which takes longer than what is gained where each
+// thread has many panels.
 constexpr int kFewPanels = 20;
 // Of rows that are copied at once, where there is a choice.
 constexpr std::size_t kMostStripBytes = 64 << 20;

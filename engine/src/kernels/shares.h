@@ -7,8 +7,9 @@
 namespace mpe {
 
 // Calls body(first, last, inner_first, inner_last) for the ranges of one of so many parts of
-// count x inner units. Each part has as many whole rows of `inner` units as all can have; the rows
-// that are left over, the first ones, are shared by their units.
+// count x inner units. Each part has as many whole rows of `inner` units as all can have. The rows
+// that are left over are shared by their units: the first ones, as the last row may be a short one
+// that belongs with the row before it.
 template <typename Body>
 void for_share(int count, int inner, int part, int parts, Body&& body) {
   const int whole = count / parts;

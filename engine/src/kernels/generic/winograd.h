@@ -470,8 +470,9 @@ class WinogradOnTheFly {
     }
   }
 
-  // Vectors of one row of positions, where there is one value at each; else those of a channel,
-  // where `done` vectors lie before these at each value. from: [vector][tap][lane]
+  // One row of positions, for some vectors of weights. Where a position has several values, these
+  // are the vectors of one channel, and behind `done` vectors that were transformed before.
+  // from: [vector][tap][lane]
   template <int kRow, int kVectors>
   static inline __attribute__((always_inline)) void transform_vectors(const Weight* from,
                                                                       Multiplier* to,
