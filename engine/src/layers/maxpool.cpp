@@ -135,66 +135,8 @@ bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T*
   return true;
 }
 
-// Windows with a stride of two, for some rows of the output at once: rows of the map that a window
-// reads become one of their largest values, on a padded copy, whose even and odd places are then
-// brought side by side. Returns false for windows of other kinds and for wide maps.
-template <typename T>
-bool maxpool_halving(const Window& window, const Layer& layer, const T* in, T* out) {
-  using Key = decltype(key_of(T{}));
-  constexpr int kMost = 1024;
-  constexpr int kLargestSize = 8;
-  const auto& [vertical, horizontal] = window;
-  if (horizontal.stride != 2 || horizontal.dilation != 1 || horizontal.size > kLargestSize) {
-    return false;
-  }
-  // In pairs: of a row of the padded map, whose last window ends within it.
-  const int pitch = layer.out.width + (horizontal.size - 1) / 2;
-  if (2 * pitch > kMost) return false;
-  const Key least = key_of(lowest(T{}));
-  const int before = horizontal.before;
-  const int width = std::min(layer.in.width, 2 * pitch - before);
-  const int most = kMost / (2 * pitch);
-  Key joined[kMost];
-  Key phases[2][kMost / 2 + kLargestSize / 2];
-  Key largest[kMost / 2];
-  for (int row = 0; row < layer.out.height; row += most) {
-    const int rows = std::min(most, layer.out.height - row);
-    const int pairs = rows * pitch;
-    std::fill_n(joined, 2 * pairs, least);
-    for (int i = 0; i < rows; ++i) {
-      Key* to = joined + 2 * i * pitch + before;
-      for (int ky = 0; ky < vertical.size; ++ky) {
-        const int y = (row + i) * vertical.stride + ky * vertical.dilation - vertical.before;
-        if (y < 0 || y >= layer.in.height) continue;
-        for_row(in + static_cast<std::int64_t>(y) * layer.in.width, to, width,
-                [](T value, Key& best) {
-                  const Key key = key_of(value);
-                  best = key > best ? key : best;
-                });
-      }
-    }
-    for (int i = 0; i < pairs; ++i) {
-      phases[0][i] = joined[2 * i];
-      phases[1][i] = joined[2 * i + 1];
-    }
-    // Read behind the last row for places of its padding, which become no output.
-    for (Key(&phase)[kMost / 2 + kLargestSize / 2] : phases) {
-      std::fill_n(phase + pairs, kLargestSize / 2, least);
-    }
-    std::fill_n(largest, pairs, least);
-    for (int k = 0; k < horizontal.size; ++k) {
-      const Key* next = phases[k % 2] + k / 2;
-      for (int i = 0; i < pairs; ++i) largest[i] = next[i] > largest[i] ? next[i] : largest[i];
-    }
-    for (int i = 0; i < rows; ++i, out += layer.out.width) {
-      for_row(largest + i * pitch, out, layer.out.width,
-              [](Key key, T& to) { set_from_key(key, to); });
-    }
-  }
-  return true;
-}
-
 constexpr int kColumns = 512;
+constexpr int kMostJoined = 2 * kColumns;
 
 // Widens the maxima of part of the output's row by a row of the map, one tap after another.
 template <typename T, typename Key>
@@ -257,6 +199,43 @@ void widen(const WindowAxis& axis, const T* line, int width, PlaceSpan columns, 
   widen_by_taps(axis, line, width, columns, largest);
 }
 
+// Some rows of the output at once, as one row of a map: the rows of the map that their windows read
+// become one of their largest values each, side by side with their padding. What lies between the
+// rows is not used.
+template <typename T>
+void maxpool_rows(const Window& window, const Layer& layer, const T* in, int row, int rows,
+                  int pitch, T* out) {
+  using Key = decltype(key_of(T{}));
+  const auto& [vertical, horizontal] = window;
+  const int count = rows * pitch;
+  const int read = pitch * horizontal.stride;
+  Key joined[kMostJoined];
+  std::fill_n(joined, count * horizontal.stride, key_of(lowest(T{})));
+  const int before = std::min(horizontal.before, read);
+  const int width = std::min(layer.in.width, read - before);
+  for (int i = 0; i < rows; ++i) {
+    for (int ky = 0; ky < vertical.size; ++ky) {
+      const int y = (row + i) * vertical.stride + ky * vertical.dilation - vertical.before;
+      if (y < 0 || y >= layer.in.height) continue;
+      for_row(in + static_cast<std::int64_t>(y) * layer.in.width, joined + i * read + before, width,
+              [](T value, Key& best) {
+                const Key key = key_of(value);
+                best = key > best ? key : best;
+              });
+    }
+  }
+  Key largest[kColumns];
+  std::fill_n(largest, count, key_of(lowest(T{})));
+  WindowAxis axis = horizontal;
+  axis.before = 0;
+  widen(axis, joined, count * horizontal.stride, {0, count}, largest);
+  out += static_cast<std::int64_t>(row) * layer.out.width;
+  for (int i = 0; i < rows; ++i, out += layer.out.width) {
+    for_row(largest + i * pitch, out, layer.out.width,
+            [](Key key, T& to) { set_from_key(key, to); });
+  }
+}
+
 // Part of a row of the output, at most kColumns long. The rows of the map that its windows read
 // become one of their largest values first, unless too many columns are read.
 template <typename T>
@@ -305,7 +284,17 @@ void maxpool_plane(const Window& window, const Layer& layer, const ElementwiseKe
                    const T* in, T* out) {
   if (pools_pairs(window, layer)) return maxpool_pairs(vectors, layer, in, out);
   if (maxpool_separably(window, layer, in, out)) return;
-  if (maxpool_halving(window, layer, in, out)) return;
+  // Of the output, a row with what its windows read beyond its end.
+  const WindowAxis& axis = window.x;
+  const std::int64_t pitch = layer.out.width + (axis.extent() - 1) / axis.stride;
+  const auto most = std::min(kColumns / pitch, kMostJoined / (pitch * axis.stride));
+  if (most > 1) {
+    for (int row = 0; row < layer.out.height; row += static_cast<int>(most)) {
+      const int rows = std::min(static_cast<int>(most), layer.out.height - row);
+      maxpool_rows(window, layer, in, row, rows, static_cast<int>(pitch), out);
+    }
+    return;
+  }
   for (int row = 0; row < layer.out.height; ++row) {
     for (int x = 0; x < layer.out.width; x += kColumns) {
       maxpool_columns(window, layer, in, row, {x, std::min(x + kColumns, layer.out.width)}, out);
