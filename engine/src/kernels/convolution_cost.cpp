@@ -40,7 +40,7 @@ constexpr int kTransformedDepths[] = {16, 24, 32, 48, 64, 128, 256};
 constexpr double kOperationsPerTransform = 160.0;
 constexpr double kOperationsPerWideTransform = 100.0;
 constexpr double kOperationsPerHalfTransform = 200.0;
-// With stride 2, where most transformed weights are weights.
+// With stride 2, where 16 of 25 are weights as they are.
 constexpr double kOperationsPerStridedTransform = 60.0;
 // A thread's, to wait for the others: a microsecond.
 constexpr double kOperationsPerBarrier = 2000.0;
@@ -482,10 +482,10 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     if (!stays) read_again(plan, 2.0 * passes * (steps * sums + transformed), used);
     // The next chunk reads the panels again, behind the weights of this one; the first one behind
     // the input that they are made of.
-    const double made = panels + static_cast<double>(shape.in.elements()) / passes *
-                                     static_cast<double>(weight_size(kernel.weights));
-    if (std::max(used, made) > kUsableShare * cache) {
-      read_again(plan, passes * (chunks + 2.0) * panels, std::max(used, made));
+    const double input = static_cast<double>(shape.in.elements()) / passes * weight_bytes;
+    const double beside = std::max(used, panels + input);
+    if (beside > kUsableShare * cache) {
+      read_again(plan, passes * (chunks + 2.0) * panels, beside);
     }
     // The share of the layer's weights that are transformed at once.
     const double at_once = 1.0 / (steps * divide_up(layer.blocks, plan.transformed_blocks));

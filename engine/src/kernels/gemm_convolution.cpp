@@ -128,20 +128,18 @@ class GemmConvolution final : public Convolution {
  private:
   // Threads share the panels of pixels, and those that are left by blocks of output channels.
   void share_pixels(const ConvolutionCall& call, const OutputStage& stage, ThreadPool& pool) const {
-    const int parts = pool.threads();
-    pool.parallel_for(parts, [&](int thread, int begin, int end) {
-      GemmWork work = work_for(call, stage, thread, parts);
+    const int threads = pool.threads();
+    pool.parallel_for(threads, [&](int thread, int, int) {
+      GemmWork work = work_for(call, stage, thread, threads);
       set_group(work, call, 0);
-      for (int part = begin; part < end; ++part) {
-        const auto run = [&](int first, int last, int block_begin, int block_end) {
-          work.column_begin = first * kernel_.columns;
-          work.column_end = std::min(last * kernel_.columns, geometry_->pixels());
-          work.block_begin = block_begin;
-          work.block_end = block_end;
-          kernel_.run(work);
-        };
-        for_share(column_panels(), blocks_, part, parts, run);
-      }
+      for_share(column_panels(), blocks_, thread, threads,
+                [&](int first, int last, int block_begin, int block_end) {
+                  work.column_begin = first * kernel_.columns;
+                  work.column_end = std::min(last * kernel_.columns, geometry_->pixels());
+                  work.block_begin = block_begin;
+                  work.block_end = block_end;
+                  kernel_.run(work);
+                });
     });
   }
 

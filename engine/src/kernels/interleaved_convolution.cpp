@@ -18,9 +18,9 @@ namespace {
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
 constexpr int kWordBytes = 4;
-// Of each thread, up to which threads share those that are left over by blocks of output channels.
-// These need a copy of their rows of their own, which takes longer than what is gained where each
-// thread has many panels.
+// With fewer for each thread, those that are left over are shared by blocks of output channels.
+// They need another copy of their rows, which takes longer than what is gained where there are
+// many.
 constexpr int kFewPanels = 20;
 // Of rows that are copied at once, where there is a choice.
 constexpr std::size_t kMostStripBytes = 64 << 20;
@@ -95,32 +95,34 @@ class InterleavedConvolution final : public Convolution {
     work.input = static_cast<const std::int8_t*>(call.input);
     work.output = call.output;
     const int threads = pool.threads();
-    const auto run_of = [&](int thread) {
+    const auto work_of = [&](int thread) {
       InterleavedWork mine = work;
       set_scratch(mine, call.scratch + constants_bytes() +
                             static_cast<std::size_t>(thread) * thread_bytes(threads));
-      return [this, mine](int first, int last, int block_begin, int block_end) mutable {
-        if (first == last || block_begin == block_end) return;
-        mine.panel_begin = first;
-        mine.panel_end = last;
-        mine.block_begin = block_begin;
-        mine.block_end = block_end;
-        kernel_.run(mine);
-      };
+      return mine;
     };
-    if (splits_pixels(threads) && panels_ < kFewPanels * threads) {
-      pool.parallel_for(threads, [&](int thread, int begin, int end) {
-        for (int part = begin; part < end; ++part) {
-          for_share(panels_, blocks_, part, threads, run_of(thread));
-        }
+    const bool by_pixels = splits_pixels(threads);
+    if (by_pixels && panels_ < kFewPanels * threads) {
+      pool.parallel_for(threads, [&](int thread, int, int) {
+        InterleavedWork mine = work_of(thread);
+        for_share(panels_, blocks_, thread, threads,
+                  [&](int first, int last, int block_begin, int block_end) {
+                    mine.panel_begin = first;
+                    mine.panel_end = last;
+                    mine.block_begin = block_begin;
+                    mine.block_end = block_end;
+                    kernel_.run(mine);
+                  });
       });
-    } else if (splits_pixels(threads)) {
-      pool.parallel_for(
-          panels_, [&](int thread, int begin, int end) { run_of(thread)(begin, end, 0, blocks_); });
-    } else {
-      pool.parallel_for(
-          blocks_, [&](int thread, int begin, int end) { run_of(thread)(0, panels_, begin, end); });
+      return;
     }
+    pool.parallel_for(by_pixels ? panels_ : blocks_, [&](int thread, int begin, int end) {
+      if (begin == end) return;
+      InterleavedWork mine = work_of(thread);
+      (by_pixels ? mine.panel_begin : mine.block_begin) = begin;
+      (by_pixels ? mine.panel_end : mine.block_end) = end;
+      kernel_.run(mine);
+    });
   }
 
   bool computes_rows() const override {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 namespace mpe {
 
@@ -14,8 +15,11 @@ template <typename Body>
 void for_share(int count, int inner, int part, int parts, Body&& body) {
   const int whole = count / parts;
   const int left = count - whole * parts;
-  const int end = left * inner * (part + 1) / parts;
-  for (int begin = left * inner * part / parts; begin < end;) {
+  const auto first_of = [=](int index) {
+    return static_cast<int>(std::int64_t{left} * inner * index / parts);
+  };
+  const int end = first_of(part + 1);
+  for (int begin = first_of(part); begin < end;) {
     const int row = begin / inner;
     const int last = std::min(end, (row + 1) * inner);
     body(row, row + 1, begin - row * inner, last - row * inner);

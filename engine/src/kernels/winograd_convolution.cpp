@@ -174,8 +174,7 @@ class WinogradConvolution final : public Convolution {
         row_plan_(plan_of_rows(request.shape, kernel, plan, threads)),
         block_(winograd_block(request.shape, kernel, plan, 1)),
         row_block_(winograd_block(request.shape, kernel, row_plan_, 1)),
-        transformed_stride_(static_cast<std::int64_t>(
-            plan.transformed_blocks > 0 ? winograd_transformed_stride(kernel, plan) : 0)),
+        transformed_stride_(static_cast<std::int64_t>(winograd_transformed_stride(kernel, plan))),
         multiplier_bytes_(winograd_multiplier_bytes(kernel, plan)),
         geometry_(request.shape),
         constants_(request) {
@@ -318,11 +317,8 @@ class WinogradConvolution final : public Convolution {
     });
     if (on_the_fly()) {
       const int threads = pool.threads();
-      share(threads, [&](int thread, int begin, int end) {
-        for (int part = begin; part < end; ++part) {
-          run_part(work_of_thread(thread), part, threads);
-        }
-      });
+      share(threads,
+            [&](int thread, int, int) { run_part(work_of_thread(thread), thread, threads); });
       return overflowed;
     }
     for (int first = 0; first < blocks_; first += plan_.chunk_blocks) {

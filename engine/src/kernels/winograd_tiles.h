@@ -434,6 +434,7 @@ struct WinogradForm {
   // Whole squares of 2x2 outputs.
   constexpr bool pools() const { return tile % 2 == 0; }
   constexpr int all_positions() const { return positions * positions; }
+  // Values that are added at a position.
   constexpr int values_at(int position) const {
     const auto i = static_cast<std::size_t>(position);
     return first_values[i + 1] - first_values[i];

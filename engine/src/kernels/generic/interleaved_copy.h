@@ -147,6 +147,7 @@ class InterleavedCopy {
     const Word padding = padding_word(work.padding_value);
     const bool narrow =
         geometry.in_width < kWordsAtOnce * geometry.stride_x && geometry.in_width <= kNarrowWords;
+    const int most = narrow ? kNarrowWords / geometry.in_width : 1;
     for (const int end = y + rows; y < end;) {
       if (y < 0 || y >= geometry.in_height) {
         fill_run(to, padding, width);
@@ -154,9 +155,8 @@ class InterleavedCopy {
         ++y;
         continue;
       }
-      const int inside = (end < geometry.in_height ? end : geometry.in_height) - y;
-      const int most = kNarrowWords / geometry.in_width;
-      const int count = !narrow ? 1 : inside < most ? inside : most;
+      const int last = end < geometry.in_height ? end : geometry.in_height;
+      const int count = last - y < most ? last - y : most;
       const std::int64_t offset = static_cast<std::int64_t>(y) * geometry.in_width;
       if (narrow) {
         copy_narrow(work, channels, offset, count, padding, to);
@@ -170,7 +170,7 @@ class InterleavedCopy {
     }
   }
 
-  // Rows of fewer than sixteen words, which are interleaved as one.
+  // Rows of few pixels, which are interleaved as one.
   static void copy_narrow(const InterleavedWork& work,
                           const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset,
                           int rows, Word padding, Word* to) {
@@ -275,12 +275,13 @@ class InterleavedCopy {
     }
   }
 
-  // Copies `words` rows of so many pieces, each with a length of kWords: that of a whole panel, or
-  // eight where all pieces are short. The next piece overwrites the excess; that of the last piece
-  // lies behind the panel, where the next panel is not packed yet.
+  // Copies the pieces of `words` rows.
   using CopyPieces = void (*)(const Word* const* from, const Segment* segments, int used,
                               std::int64_t plane, int words, Word* to);
 
+  // Every piece is copied with the length of a whole panel, or of eight words where all are short.
+  // The next piece overwrites the excess; that of the last piece lies behind the panel, where the
+  // next panel is not packed yet.
   static CopyPieces copy_pieces_of(const Segment* segments, int used) {
     constexpr int kFew = kColumns < 8 ? kColumns : 8;
     bool few = true;

@@ -405,7 +405,7 @@ class WinogradOnTheFly {
   static constexpr int kTaps = 9;
   static constexpr WinogradForm kForm = winograd_form<Tiles>(0);
   static constexpr bool kSingleValues = kForm.most_values() == 1;
-  // Where a position has several values, a channel's weights for one of them are whole vectors.
+  // Where a position has several values, a channel's weights have to be whole vectors.
   static constexpr bool kOffered = kSingleValues || K::kRows % kLanes == 0;
 
   static void run(const WinogradWork& work) {
