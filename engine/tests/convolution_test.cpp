@@ -261,26 +261,24 @@ TEST(copies_of_padded_rows_stay_in_proportion_to_the_input) {
 TEST(few_channels_fp32) { compare_everywhere(Form::kFewChannels, Precision::kFp32, 40, 23); }
 TEST(few_channels_fp16) { compare_everywhere(Form::kFewChannels, Precision::kFp16, 30, 24); }
 
-// Only sets with fp16 arithmetic read floats. The others compute fp16 layers in float.
-TEST(floats_are_read_as_the_halves_nearest_to_them) {
+// Compares convolutions that read floats with the same ones of halves. The number compared.
+int compare_readers(Form form, std::string_view algorithm) {
   Random random(48);
   mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(3)};
-  const bool may_compare = std::ranges::any_of(
-      mpe::kernel_sets(),
-      [](const mpe::KernelSetInfo& set) { return set.supported && set.name == "neon_fp16"; });
   int compared = 0;
   for (int i = 0; i < 40; ++i) {
     Problem halves;
-    make_problem(random, halves, Form::kFewChannels, Precision::kFp16);
+    make_problem(random, halves, form, Precision::kFp16);
     Problem floats = halves;
     floats.request.weights = floats.weights;
     floats.request.bias = floats.bias;
     floats.request.may_read_floats = true;
     const std::size_t count = halves.input.size() / sizeof(mpe::Half);
     floats.input.resize(count * sizeof(float));
+    const float largest = random.chance(10) ? 3e4F : 1.0F;  // sums may exceed a half's range
     for (std::size_t k = 0; k < count; ++k) {
       // Some become subnormal halves.
-      const float value = random.real(-1.0F, 1.0F) * (random.chance(10) ? 1e-6F : 1.0F);
+      const float value = random.real(-largest, largest) * (random.chance(10) ? 1e-6F : 1.0F);
       const mpe::Half half = mpe::half_from_float(value);
       std::memcpy(&floats.input[k * sizeof(value)], &value, sizeof(value));
       std::memcpy(&halves.input[k * sizeof(half)], &half, sizeof(half));
@@ -290,7 +288,7 @@ TEST(floats_are_read_as_the_halves_nearest_to_them) {
       mpe::ThreadPool& pool = pools[i % 2];
       ConvolutionChoice choice;
       choice.isa = set.name;
-      choice.algorithm = "gemm";
+      choice.algorithm = algorithm;
       choice.threads = pool.threads();
       const auto reading = mpe::make_convolution(floats.request, choice);
       if (!reading->reads_floats()) continue;
@@ -300,7 +298,19 @@ TEST(floats_are_read_as_the_halves_nearest_to_them) {
       ++compared;
     }
   }
-  CHECK(may_compare ? compared > 20 : compared == 0);
+  return compared;
+}
+
+TEST(floats_are_read_as_the_halves_nearest_to_them) {
+  const auto supported = [](std::string_view name) {
+    return std::ranges::any_of(mpe::kernel_sets(), [&](const mpe::KernelSetInfo& set) {
+      return set.supported && (name.empty() || set.name == name);
+    });
+  };
+  // Sets without half arithmetic compute products in float.
+  const int by_products = compare_readers(Form::kFewChannels, "gemm");
+  CHECK(supported("neon_fp16") ? by_products > 20 : by_products == 0);
+  CHECK(compare_readers(Form::kImage, "winograd4") > 20 || !supported(""));
 }
 
 // Halves as they compare: none of these is NaN.

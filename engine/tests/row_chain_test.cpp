@@ -97,6 +97,25 @@ class Chain {
     }
   }
 
+  // Several windows one after the other, most of them Winograd's and pooled, as networks begin.
+  Chain(Random& random, Precision precision, const ConvolutionChoice& choice, int links) {
+    constexpr std::string_view kForms[] = {"winograd2", "winograd4", "winograd4", "winograd5"};
+    Shape shape = {random.chance(50) ? 3 : random.integer(1, 16), 4 * random.integer(2, 12),
+                   8 * random.integer(2, 24)};
+    for (int k = 0; k < links; ++k) {
+      ConvolutionChoice by_algorithm = choice;
+      if (k > 0 && random.chance(25)) {
+        add(random, precision, choice,
+            random.chance(50) ? depthwise(random, shape) : pointwise(random, shape));
+      } else {
+        by_algorithm.algorithm = kForms[random.integer(0, 3)];
+        const bool halves = by_algorithm.algorithm == "winograd2" && random.chance(30);
+        add(random, precision, by_algorithm, dense(random, shape, halves ? 2 : 1), true);
+      }
+      shape = output();
+    }
+  }
+
   // A pointwise convolution, then one whose stride passes over rows.
   Chain(Random& random, const ConvolutionChoice& choice) {
     const Shape shape = {random.integer(8, 24), 60, random.integer(20, 40)};
@@ -116,6 +135,10 @@ class Chain {
   }
 
   std::string_view algorithm(std::size_t link) const { return convolutions_[link]->algorithm(); }
+  int pooled() const {
+    return static_cast<int>(std::ranges::count_if(
+        convolutions_, [](const auto& convolution) { return convolution->pools(); }));
+  }
   bool begins_with_picture() const { return !convolutions_.front()->reads_ring(); }
 
   std::vector<std::byte> one_after_the_other() {
@@ -162,13 +185,21 @@ class Chain {
   }
 
  private:
+  // Of the last convolution.
+  Shape output() const {
+    Shape shape = problems_.back().request.shape.out;
+    if (!convolutions_.back()->pools()) return shape;
+    return {shape.channels, shape.height / 2, shape.width / 2};
+  }
+
   void add(Random& random, Precision precision, const ConvolutionChoice& choice,
-           const ConvolutionShape& shape) {
+           const ConvolutionShape& shape, bool may_pool = false) {
     const Problem* before = problems_.empty() ? nullptr : &problems_.back();
     Problem& problem = problems_.emplace_back();
     ConvolutionRequest& request = problem.request;
     request.shape = shape;
     request.precision = request.output_precision = precision;
+    request.may_pool = may_pool && shape.out.height % 2 == 0 && shape.out.width % 2 == 0;
     request.activation =
         kActivations[random.integer(0, static_cast<int>(std::size(kActivations)) - 1)];
     const float reach = 2.0F / std::sqrt(static_cast<float>(shape.depth()));
@@ -262,6 +293,30 @@ TEST(winograd_in_chains_of_rows_gives_the_bits_of_the_layers_alone) {
     CHECK(form.compared > 4);
     CHECK(form.of_pictures > 0);
   }
+}
+
+TEST(several_windows_in_chains_of_rows_give_the_bits_of_the_layers_alone) {
+  int compared = 0;
+  int pooled = 0;
+  bool has_float_vectors = false;
+  for (const KernelSetInfo& set : kernel_sets()) {
+    if (!set.supported) continue;
+    has_float_vectors = true;
+    for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
+      for (unsigned seed = 0; seed < 40; ++seed) {
+        Random random(seed);
+        ConvolutionChoice choice;
+        choice.isa = set.name;
+        choice.scratch_bytes = std::size_t{1} << random.integer(12, 20);
+        Chain chain(random, precision, choice, random.integer(2, 4));
+        if (!chain.computes_rows()) continue;
+        ++compared;
+        pooled += chain.pooled();
+        compare(random, chain, set.name, seed);
+      }
+    }
+  }
+  CHECK(!has_float_vectors || (compared > 20 && pooled > 20));
 }
 
 // They are written, too, and threads write them at the same time as others.

@@ -580,6 +580,37 @@ TEST(first_layers_are_computed_by_rows) {
   }
 }
 
+TEST(convolutions_that_pool_are_computed_by_rows) {
+  std::string cfg = "[net]\nwidth=256\nheight=256\nchannels=3\n";
+  for (const char* filters : {"16", "24"}) {
+    cfg += "[convolutional]\nfilters=" + std::string(filters) +
+           "\nsize=3\nstride=1\npad=1\nactivation=leaky\n[maxpool]\nsize=2\nstride=2\n";
+  }
+  cfg += "[convolutional]\nfilters=5\n";
+  const ModelFiles files(cfg, 5);
+  const std::vector<float> image = image_for(files.network, 5);
+  Options chosen;
+  chosen.algorithm = "winograd4";  // one that is asked for computes each layer alone
+  Session apart(files.cfg, files.weights, chosen);
+  apart.run(image);
+  CHECK(!apart.reports()[0].by_rows);
+  chosen.algorithm.clear();
+  for (chosen.threads = 1; chosen.threads < 3; ++chosen.threads) {
+    Session session(files.cfg, files.weights, chosen);
+    session.run(image);
+    if (supported_sets().empty()) return;  // the plain loops compute whole tensors
+    for (const std::size_t layer : {0U, 2U}) {
+      CHECK_EQUAL(session.reports()[layer].algorithm, "winograd4");
+      CHECK(session.reports()[layer].by_rows);
+      CHECK_EQUAL(session.reports()[layer + 1].algorithm, "fused");
+    }
+    CHECK(session.arena_bytes() < apart.arena_bytes());
+    CHECK(heads_of(session) == heads_of(apart));
+    std::vector<float> values(static_cast<std::size_t>(files.network.output_shape(1).elements()));
+    CHECK_THROWS(session.read(1, values), "layer 1", "convolution");
+  }
+}
+
 TEST(a_convolution_that_needs_its_whole_input_begins_a_chain) {
   std::string cfg = first_layers_cfg();
   cfg.insert(cfg.find("[convolutional]"), "[convolutional]\nfilters=3\nactivation=leaky\n");

@@ -22,6 +22,13 @@ struct RowLink {
   ConvolutionShape shape;
   std::size_t input_bytes = 0;  // of a value
   std::size_t value_bytes = 0;  // of its output
+
+  // The one that pools its outputs, if it does that with itself.
+  int last_layer() const { return convolution->pools() ? layer + 1 : layer; }
+  // Of what it writes: its outputs, or the largest of each 2x2.
+  Shape out() const;
+  int stride_y() const;
+  int extent_y() const;
 };
 
 // How threads share a chain's work.
@@ -64,6 +71,11 @@ class RowChain {
   class Share;
   static std::unique_ptr<RowChain> make(std::span<const RowLink> links, RowSharing sharing,
                                         int planned, int threads);
+  int rows_taken(std::size_t link, int rows) const;
+  int most_before(std::size_t link) const;
+  int rows_twice(std::size_t link) const;
+  bool suits_strips(int planned) const;
+  int row_step(std::size_t link) const;
   bool overwrites_ring(std::size_t link) const;
   int ring_step(std::size_t link) const;
   int ring_rows(std::size_t link) const;

@@ -206,15 +206,12 @@ bool Session::is_only_reader(const Layer& layer, int input) const {
          std::ranges::count(heads_, input) == 0;
 }
 
-// Looks for convolutions one after the other that can hand on rows. Of those with windows of
-// several rows a chain has one: each costs rows that are computed twice, and begins at a multiple
-// of its row_step(), which a window behind it would not ask for. A first layer that reads the whole
-// input comes beside it, as it may begin at any row.
+// Looks for convolutions one after the other that can hand on rows.
 void Session::chain_rows() {
   std::vector<RowLink> links;
-  bool has_window = false;
   for (const Layer& layer : network_.layers) {
     const auto index = static_cast<std::size_t>(layer.index);
+    if (index > 0 && scratch_[index - 1].pools) continue;
     const Convolution* convolution = convolutions_[index].get();
     const LayerFormat& format = precisions_.layers[index];
     if (convolution == nullptr || !convolution->computes_rows() ||
@@ -222,17 +219,14 @@ void Session::chain_rows() {
       add_chain(links);
       continue;
     }
-    const ConvolutionShape& shape = *layer.operation->convolution();
-    const bool window = shape.extent_y() > 1;
-    if (!links.empty() &&
-        ((window && has_window) || !convolution->reads_ring() ||
-         links.size() == RowChain::most_links(*links.front().convolution) ||
-         links.back().layer + 1 != layer.index || !is_only_reader(layer, links.back().layer))) {
+    if (!links.empty() && (!convolution->reads_ring() ||
+                           links.size() == RowChain::most_links(*links.front().convolution) ||
+                           links.back().last_layer() + 1 != layer.index ||
+                           !is_only_reader(layer, links.back().last_layer()))) {
       add_chain(links);
     }
-    has_window = (window && convolution->reads_ring()) || (has_window && !links.empty());
-    links.push_back({layer.index, convolution, shape, bytes_of(format.received),
-                     bytes_of(format.output.precision)});
+    links.push_back({layer.index, convolution, *layer.operation->convolution(),
+                     bytes_of(format.received), bytes_of(format.output.precision)});
   }
   add_chain(links);
 }
@@ -258,7 +252,10 @@ void Session::add_chain(std::vector<RowLink>& links) {
       LayerScratch& scratch = scratch_[static_cast<std::size_t>(link.layer)];
       scratch.kernel = 0;
       scratch.in_place = false;
-      if (link.layer != last) scratch.computed_with = last;
+      if (link.layer == last) continue;
+      for (int layer = link.layer; layer <= link.last_layer(); ++layer) {
+        scratch_[static_cast<std::size_t>(layer)].computed_with = last;
+      }
     }
     scratch_[static_cast<std::size_t>(last)].kernel =
         static_cast<std::int64_t>(chain->scratch_bytes());

@@ -101,7 +101,8 @@ struct TensorRows {
   }
 };
 
-// Output rows [begin, end) of a convolution, or one of several parts of their work.
+// Output rows [begin, end) of a convolution, pooled ones where it pools, or one of several parts of
+// their work.
 struct RowsCall {
   TensorRows input;  // is not written; float where reads_floats()
   TensorRows output;

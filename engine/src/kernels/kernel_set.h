@@ -399,6 +399,9 @@ struct WinogradKernel {
   // By tiles of 4x4, from the transformed input of an image to the outputs, with sums in registers.
   void (*convolve_image)(const WinogradWork&) = nullptr;
   int image_tiles = 0;  // that the transformed input has room for
+  // In fp16: as transform_input and transform_smaller_input, of an image that is there in float.
+  void (*transform_float_image)(const WinogradWork&) = nullptr;
+  void (*transform_smaller_float_image)(const WinogradWork&) = nullptr;
 };
 
 // A tile of a direct convolution: output channels [channel_begin, channel_end) of a group, output

@@ -146,6 +146,7 @@ class OverflowWatch {
 // Of blocks so small that the rows which come and go stay in the cache beside them.
 WinogradPlan plan_of_rows(const ConvolutionShape& shape, const WinogradKernel& kernel,
                           WinogradPlan plan, int threads) {
+  if (plan.of_image) return plan;
   const std::size_t most = usable_second_bytes(threads) / 3;
   const int step = kernel.lanes * kernel.vectors;
   if (plan.tiles > step) plan.tiles = plan.tiles / step * step;
@@ -164,6 +165,8 @@ class WinogradConvolution final : public Convolution {
         isa_(isa),
         form_(*plan.form),
         pool_(request.may_pool && form_.pools()),
+        reads_floats_(request.may_read_floats && plan.of_image &&
+                      kernel.transform_float_image != nullptr),
         shape_(request.shape),
         output_size_(value_size(request.output_precision)),
         rows_(request.shape.out.channels),
@@ -192,6 +195,7 @@ class WinogradConvolution final : public Convolution {
     return on_the_fly() ? "winograd5-on-the-fly" : "winograd5";
   }
   bool pools() const override { return pool_; }
+  bool reads_floats() const override { return reads_floats_; }
   std::size_t weight_bytes() const override {
     return weights_.size() + constants_.bytes() +
            (unscales_.size() + unscales_of_smaller_.size()) * sizeof(float);
@@ -209,10 +213,11 @@ class WinogradConvolution final : public Convolution {
   // A single tile that is left over is summed up in another order: blocks are whole vectors or
   // whole rows of tiles, whose numbers should have a common divisor.
   bool computes_rows() const override {
-    return !on_the_fly() && !plan_.of_image && !pool_ && constants_.scratch_bytes() == 0 &&
-           !(kernel_.takes_single && std::gcd(tiles_x_, kernel_.lanes) == 1);
+    const bool may_leave_single =
+        kernel_.takes_single && !plan_.of_image && std::gcd(tiles_x_, kernel_.lanes) == 1;
+    return !on_the_fly() && !may_leave_single && constants_.scratch_bytes() == 0;
   }
-  int row_step() const override { return form_.tile; }
+  int row_step() const override { return pool_ ? form_.tile / 2 : form_.tile; }
   std::size_t row_scratch_bytes() const override {
     return thread_bytes(row_block_) + row_block_.panel_bytes + row_block_.sum_bytes;
   }
@@ -222,15 +227,16 @@ class WinogradConvolution final : public Convolution {
     const ConvolutionCall whole{call.input.data, call.output.data, call.scratch, nullptr};
     ConvolutionGeometry geometry = *geometry_;
     geometry.in_plane = call.input.plane;
-    geometry.out_plane = call.output.plane;
+    geometry.out_plane = call.output.plane * (pool_ ? 4 : 1);
+    const int width = geometry.out_width / (pool_ ? 2 : 1);
     WinogradWork work = work_of(whole, stage, row_block_, 0, 1);
     work.geometry = &geometry;
     work.in_rows = call.input.rows;
     for (int y = call.begin; y < call.end;) {
       const int rows = std::min(call.end - y, call.output.rows.together(y));
-      work.output = call.output.origin(y, geometry.out_width, output_size_);
-      run_tiles(work, call, tiles_x_ * (y / form_.tile),
-                tiles_x_ * divide_up(y + rows, form_.tile));
+      work.output = call.output.origin(y, width, output_size_);
+      run_tiles(work, call, tiles_x_ * (y / row_step()),
+                tiles_x_ * divide_up(y + rows, row_step()));
       y += rows;
     }
   }
@@ -266,7 +272,7 @@ class WinogradConvolution final : public Convolution {
   void run_tiles(WinogradWork& work, const RowsCall& call, int begin, int end) const {
     const int all = divide_up(end - begin, kernel_.lanes);
     const int vectors = call.end_of(all) - call.first_of(all);
-    const int blocks = divide_up(vectors * kernel_.lanes, row_plan_.tiles);
+    const int blocks = divide_up(vectors, row_block_.panel_stride / kernel_.lanes);
     for (int block = 0; block < blocks; ++block) {
       const int first = call.first_of(all) + vectors * block / blocks;
       const int last = call.first_of(all) + vectors * (block + 1) / blocks;
@@ -358,6 +364,10 @@ class WinogradConvolution final : public Convolution {
   }
 
   void transform_input(const WinogradWork& work, bool smaller) const {
+    if (reads_floats_) {
+      return smaller ? kernel_.transform_smaller_float_image(work)
+                     : kernel_.transform_float_image(work);
+    }
     const auto& transforms = smaller ? kernel_.transform_smaller_input : kernel_.transform_input;
     transforms[form_.index](work);
   }
@@ -588,6 +598,7 @@ class WinogradConvolution final : public Convolution {
   const std::string_view isa_;
   const WinogradForm& form_;
   const bool pool_;
+  const bool reads_floats_;
   const ConvolutionShape shape_;
   const std::size_t output_size_;
   const int rows_;

@@ -143,6 +143,10 @@ inline F32 load_half(const std::uint16_t* from) {
   return F32(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
 
+inline F32 rounded_to_half(F32 x) {
+  return F32(_mm256_cvtph_ps(_mm256_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT)));
+}
+
 inline void store_half(std::uint16_t* to, F32 x, int count) {
   const __m128i half = _mm256_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT);
   if (count == F32::kLanes) {

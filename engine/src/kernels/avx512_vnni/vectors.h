@@ -130,6 +130,10 @@ inline F32 load_half(const std::uint16_t* from) {
   return F32(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 }
 
+inline F32 rounded_to_half(F32 x) {
+  return F32(_mm512_cvtph_ps(_mm512_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT)));
+}
+
 inline void store_half(std::uint16_t* to, F32 x, int count) {
   _mm256_mask_storeu_epi16(to, first_lanes(count),
                            _mm512_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT));

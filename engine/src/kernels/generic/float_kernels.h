@@ -145,6 +145,7 @@ struct HalfTiles : StoredAsHalf<Product> {
   using Sums = F32;
   using WeightTransform = FloatWeights;
   static F32 load_input(const std::uint16_t* from) { return load_half(from); }
+  static F32 load_input(const float* from) { return rounded_to_half(F32::load(from)); }
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 // panel rows and tile rows, and beside that has
 //   Transform     the vector type of the input's transform; kLanes of it make a vector of a panel
 //   Sums          the vector type of the output's transform; the sums wait for it in its Value
-//   load_input(from)   Input to Transform
+//   load_input(from)   Input to Transform, and in fp16 also floats, rounded to half
 //   WeightTransform    how weights are transformed in an inference: a Vector type, with load(from)
 //                 from Weight and store(to, x) to Multiplier
 // Vector types have Value, what they are loaded from and stored as, and kLowest, the least of
@@ -60,10 +60,9 @@ inline void for_segments(const WinogradWork& work, Body&& body) {
 }
 
 // `kSmaller`: transforms the input times kSmallerInput.
-template <typename K, typename Tiles, bool kSmaller = false>
+template <typename K, typename Tiles, bool kSmaller = false, typename Input = typename K::Input>
 class WinogradInput {
  public:
-  using Input = typename K::Input;
   using Panel = typename K::Panel;
   using Vector = typename K::Transform;
   static constexpr int kInput = Tiles::kInput;
@@ -528,6 +527,12 @@ constexpr void set_form_of_image(WinogradKernel& kernel) {
   using Sums = SumsOfImage<K, Tiles>;
   kernel.image_tiles = Sums::kTiles;
   kernel.convolve_image = WinogradOutput<typename K::Sums, Tiles, Sums>::run;
+  if constexpr (!std::is_same_v<typename K::Input, float>) {
+    kernel.transform_float_image = WinogradInput<K, Tiles, false, float>::run;
+    if constexpr (sizeof(typename K::Sums::Value) == 2) {
+      kernel.transform_smaller_float_image = WinogradInput<K, Tiles, true, float>::run;
+    }
+  }
 }
 
 template <typename K, typename Tiles>

@@ -252,8 +252,7 @@ class WinogradOutput {
     explicit Output(const WinogradWork& work)
         : width(work.geometry->out_width * kSize / kTile),
           height(work.geometry->out_height * kSize / kTile),
-          plane(kSize == kTile ? work.geometry->out_plane
-                               : static_cast<std::int64_t>(height) * width) {}
+          plane(work.geometry->out_plane * (kSize * kSize) / (kTile * kTile)) {}
     std::int64_t position(int channel, int y, int x) const {
       return channel * plane + static_cast<std::int64_t>(y) * width + x;
     }

@@ -179,6 +179,8 @@ inline F32 load_half(const std::uint16_t* from) {
   return F32(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))));
 }
 
+inline F32 rounded_to_half(F32 x) { return F32(vcvt_f32_f16(vcvt_f16_f32(x.value))); }
+
 inline void store_half(std::uint16_t* to, F32 x, int count) {
   const uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32(x.value));
   if (count == F32::kLanes) return vst1_u16(to, half);

@@ -189,6 +189,9 @@ struct Fp16Product {
   using Sums = F16;
   using WeightTransform = HalfWeights;
   static F16 load_input(const std::uint16_t* from) { return F16(load_halves(from)); }
+  static F16 load_input(const float* from) {
+    return F16(vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(from)), vld1q_f32(from + 4)));
+  }
 
   // Always inlined: with few channels there are few products for each call.
   template <int kUsed, typename Tile>
