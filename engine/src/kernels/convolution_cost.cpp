@@ -15,13 +15,11 @@ namespace {
 // A byte from memory takes as long as a third of a vector multiply-add: between 0.32 (Cortex-A53 at
 // 1.4 GHz, A72) and 0.15 (A57, A76) by the boards' bandwidths.
 constexpr double kOperationsPerByte = 1.0 / 3.0;
-// A byte that comes back from a third-level cache: 80 to 100 GB/s on an AMD EPYC (Zen 4).
-constexpr double kOperationsPerThirdLevelByte = 1.0 / 32.0;
 // A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
 constexpr double kOperationsPerLine = 6.0;
 // Of a cache, as kUsableShare, where weights are transformed on the fly, which stream through as
 // well.
-constexpr double kOwnShare = 0.75;
+constexpr double kOwnShare = 0.8;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
 constexpr int kMostChunks = 8;
 constexpr int kMostShares = 4;
@@ -47,6 +45,8 @@ constexpr double kOperationsPerBarrier = 2000.0;
 constexpr double kTaps = 9.0;
 constexpr int kMostTransformedBlocks = 8;
 constexpr int kMostChunksOnTheFly = 32;
+constexpr int kMostChunksOfSlices = 16;
+constexpr int kLeastSlices = 4;  // two are there at a time: fewer would save little
 
 // One term of a register tile: its multiply-adds, and its loads, which few cores hide completely.
 double term_cost(int rows, int vectors, int lanes) {
@@ -96,11 +96,11 @@ double times_transformed(int blocks, int chunk_blocks, int threads) {
   return 1.0 + static_cast<double>(more) / blocks;
 }
 
-// Counts bytes that a block of tiles reads again after others. They come from memory, or from a
-// third-level cache that holds all that the block uses.
+// Counts bytes that blocks of tiles read again after others. They come from memory, or from a
+// third-level cache, which all threads share, if it holds all that they use.
 void read_again(WinogradPlan& plan, double bytes, double used) {
   if (used <= kUsableShare * static_cast<double>(cpu_caches().third_bytes)) {
-    plan.cost += bytes * kOperationsPerThirdLevelByte;
+    plan.cost += bytes * cpu_caches().third_byte_price;
   } else {
     plan.bytes += bytes;
   }
@@ -187,6 +187,20 @@ class CheapestPlan {
   std::vector<Considered> plans_;
 };
 
+// Blocks of output channels whose sums a thread keeps on the fly: its share of a chunk. By slices
+// these are all that it works on, where blocks that are left over are shared by their tiles, so
+// that it may have a part of two of them.
+int share_of_chunk(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                   const WinogradPlan& plan, int threads) {
+  const int share = std::max(1, plan.chunk_blocks / threads);
+  if (!plan.by_slices) return share;
+  const int last = (divide_up(shape.out.channels, kernel.rows) - 1) % plan.chunk_blocks + 1;
+  const auto blocks_of = [threads](int chunk) {
+    return chunk / threads + (chunk % threads == 0 ? 0 : 2);
+  };
+  return std::max(blocks_of(plan.chunk_blocks), blocks_of(last));
+}
+
 // What all plans of a layer have in common.
 class WinogradLayer {
  public:
@@ -212,9 +226,9 @@ class WinogradLayer {
         has_wide_vectors(kernel_) ? kOperationsPerWideProduct : kOperationsPerProduct;
     return passes * positions_ * blocks * product;
   }
-  // Of the transforms, by blocks of so many tiles: a row of tiles that goes over the end of a block
-  // has a segment in each, with vectors of its own.
-  double transforms_cost(int size) const {
+  // Of the input's transform, by blocks of so many tiles: a row of tiles that goes over the end of
+  // a block has a segment in each, with vectors of its own.
+  double input_cost(int size) const {
     double segments = 0.0;
     double vectors = 0.0;
     for (int first = 0; first < tiles;) {
@@ -224,8 +238,9 @@ class WinogradLayer {
       vectors += divide_up(end - first, kernel_.lanes);
       first = end;
     }
-    return channels_ * (segments * kOperationsPerSegment + vectors * transform_.input) + output_;
+    return channels_ * (segments * kOperationsPerSegment + vectors * transform_.input);
   }
+  double output_cost() const { return output_; }
 
   const int tiles;
   const int blocks;    // of output channels
@@ -309,19 +324,23 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   block.sum_stride = plan.of_image ? 0 : divide_up(tiles, lanes) * lanes;
   block.panel_stride = plan.of_image ? kernel.image_tiles : block.sum_stride;
   const int rows =
-      (on_the_fly ? std::max(1, plan.chunk_blocks / threads) : plan.chunk_blocks) * kernel.rows;
+      kernel.rows * (on_the_fly ? share_of_chunk(shape, kernel, plan, threads) : plan.chunk_blocks);
   const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
+  const int channels =
+      plan.by_slices ? std::min(plan.depth_step, shape.in.channels) : shape.in.channels;
   const std::size_t panel =
-      static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride);
-  const std::size_t value_stride = plan.of_image ? panel
-                                   : on_the_fly  ? spread_lines(panel, panel_size)
-                                                 : odd_lines(panel, panel_size);
+      static_cast<std::size_t>(channels) * static_cast<std::size_t>(block.panel_stride);
+  // Of a slice, all lines are used together: they lie without gaps.
+  const std::size_t value_stride = plan.of_image                   ? panel
+                                   : on_the_fly && !plan.by_slices ? spread_lines(panel, panel_size)
+                                                                   : odd_lines(panel, panel_size);
   const auto sum_size = static_cast<std::size_t>(kernel.sum_bytes);
   const auto sum_position = odd_lines(
       static_cast<std::size_t>(rows) * static_cast<std::size_t>(block.sum_stride), sum_size);
   block.value_stride = static_cast<std::int64_t>(value_stride);
   block.sum_position = static_cast<std::int64_t>(sum_position);
-  block.panel_bytes = round_up((values * value_stride + slack) * panel_size, kCacheLine);
+  block.slice_bytes = round_up((values * value_stride + slack) * panel_size, kCacheLine);
+  block.panel_bytes = plan.by_slices ? 2 * block.slice_bytes : block.slice_bytes;
   if (!plan.of_image) {
     block.sum_bytes = round_up((positions * sum_position + slack) * sum_size, kCacheLine);
   }
@@ -372,8 +391,8 @@ WinogradPlan plan_image(const ConvolutionShape& shape, const WinogradKernel& ker
   const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
   plan.scratch_bytes = static_cast<std::size_t>(threads) * (block.panel_bytes + block.line_bytes);
   const double vectors = divide_up(layer.tiles, kernel.sum_lanes);
-  plan.cost =
-      vectors * shape.out.channels * kOperationsPerImageVector + layer.transforms_cost(plan.tiles);
+  plan.cost = vectors * shape.out.channels * kOperationsPerImageVector +
+              layer.input_cost(plan.tiles) + layer.output_cost();
   return plan;
 }
 
@@ -388,6 +407,8 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
   const int blocks = layer.blocks;
   const double weights =
       layer.terms * kernel.rows * static_cast<double>(weight_size(kernel.weights));
+  const double streamed =
+      static_cast<double>(shape.in.elements() + shape.out.elements()) * kernel.panel_bytes;
   const int mean_depth = divide_up(form.all_values() * shape.in.channels, positions);
   const auto cache = static_cast<double>(cpu_caches().second_bytes);
   CheapestPlan cheapest(scratch_bytes);
@@ -402,11 +423,13 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     // Of the threads that share the cache.
     const double scratch =
         static_cast<double>((cpu_caches().second_is_shared ? at_once : 1) * block_bytes);
+    const double of_all =
+        static_cast<double>(at_once) * (static_cast<double>(block_bytes) + streamed / passes);
     const bool shared = threads > 1 && at_once == 1;
     const double barriers = shared ? (1.0 + 2.0 * chunks) * passes * cost_of_barrier(threads) : 0.0;
     plan.bytes = weights;
     if (scratch + weights > kUsableShare * cache) {
-      read_again(plan, (passes - 1.0) * weights, scratch + weights);
+      read_again(plan, (passes - 1.0) * weights, of_all + weights);
     }
     // By the time that a panel or a sum is read, the weights of a chunk have come in. In a cache
     // that cores share, one block leaves half to the layer's input and output; where every thread
@@ -418,12 +441,13 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
       const double again =
           2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +
           passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
-      read_again(plan, again, scratch + weights / chunks);
+      read_again(plan, again, of_all + weights / chunks);
     }
     const DepthPlan depth = plan_depth(shape, kernel, block, mean_depth, chunks);
     plan.depth_step = depth.step;
-    plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.transforms_cost(size) +
-                 barriers + passes * positions * depth.cost + plan.bytes * kOperationsPerByte;
+    plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.input_cost(size) +
+                 layer.output_cost() + barriers + passes * positions * depth.cost +
+                 plan.bytes * kOperationsPerByte;
     plan.scratch_bytes =
         at_once * block_bytes + static_cast<std::size_t>(threads) *
                                     (block.line_bytes + winograd_multiplier_bytes(kernel, plan));
@@ -457,7 +481,7 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
   const double stored = static_cast<double>(shape.in.channels) * layer.blocks * kernel.rows;
   const auto weight_bytes = static_cast<double>(weight_size(kernel.weights));
   CheapestPlan cheapest(scratch_bytes, about_equal);
-  const auto consider = [&](WinogradPlan plan, double transforms) {
+  const auto consider = [&](WinogradPlan plan, double input_cost) {
     const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
     const double passes = divide_up(layer.tiles, plan.tiles);
     const double chunks = divide_up(layer.blocks, plan.chunk_blocks);
@@ -465,66 +489,98 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     const std::size_t thread_bytes =
         block.line_bytes + block.sum_bytes + winograd_multiplier_bytes(kernel, plan);
     plan.scratch_bytes = block.panel_bytes + static_cast<std::size_t>(threads) * thread_bytes;
-    const double panels = static_cast<double>(block.panel_bytes);
-    // Of the threads that share the cache.
-    const double own =
-        (cpu_caches().second_is_shared ? threads : 1) *
+    const double panels = (plan.by_slices ? steps : 1.0) * static_cast<double>(block.slice_bytes);
+    const auto of_thread =
         static_cast<double>(block.sum_bytes + winograd_multiplier_bytes(kernel, plan));
+    const double of_all = threads * of_thread;
+    // Of the threads that share the cache.
+    const double own = cpu_caches().second_is_shared ? of_all : of_thread;
     const double sums =
         positions * layer.blocks * kernel.rows * block.sum_stride * kernel.sum_bytes;
     const double taps = stored * kTaps * weight_bytes;
     plan.bytes = taps;
-    read_again(plan, (passes - 1.0) * taps, own + panels + taps);
+    read_again(plan, (passes - 1.0) * taps, of_all + panels + taps);
     const double transformed = form.all_values() * stored * kernel.transformed_bytes;
-    // Two slices of the channels: the next one comes in while one is multiplied.
-    const bool stays = own + 2.0 * (panels + taps / chunks) / steps <= kOwnShare * cache;
-    const double used = own + panels + taps / chunks;
-    if (!stays) read_again(plan, 2.0 * passes * (steps * sums + transformed), used);
-    // The next chunk reads the panels again, behind the weights of this one; the first one behind
-    // the input that they are made of.
     const double input = static_cast<double>(shape.in.elements()) / passes * weight_bytes;
-    const double beside = std::max(used, panels + input);
-    if (beside > kUsableShare * cache) {
-      read_again(plan, passes * (chunks + 2.0) * panels, beside);
+    // Two slices of the channels: the next one comes in while one is multiplied. By slices, the
+    // weights alone stream, and only one of theirs is in the way.
+    const double slices = (2.0 * panels + (plan.by_slices ? 1.0 : 2.0) * taps / chunks) / steps;
+    const bool stays = own + slices <= kOwnShare * cache;
+    if (!stays) {
+      read_again(plan, 2.0 * passes * (steps * sums + transformed),
+                 of_all + panels + taps / chunks);
+    }
+    if (plan.by_slices) {
+      // The next chunk reads the input again, behind the weights of this one.
+      read_again(plan, passes * (chunks - 1.0) * input, of_all + slices + input + taps / chunks);
+      if (!stays) read_again(plan, 2.0 * passes * chunks * panels, of_all + slices);
+    } else {
+      // The next chunk reads the panels again, behind the weights of this one; the first one behind
+      // the input that they are made of.
+      const auto used = [&](double sums_of) {
+        return panels + std::max(sums_of + taps / chunks, input);
+      };
+      if (used(own) > kUsableShare * cache) {
+        read_again(plan, passes * (chunks + 2.0) * panels, used(of_all));
+      }
     }
     // The share of the layer's weights that are transformed at once.
     const double at_once = 1.0 / (steps * divide_up(layer.blocks, plan.transformed_blocks));
     const double row = at_once * transformed / form.positions;
     const bool row_stays = row <= static_cast<double>(cpu_caches().resident_bytes);
-    // Beside the row's weights those that it is made of, while its panels stream through.
-    const bool taps_stay = at_once * taps + row + panels / (steps * form.positions) <=
-                           static_cast<double>(cpu_caches().first_bytes);
+    // Beside the row's weights those that it is made of, while its panels stream through. A cache
+    // of two ways that is half too small holds nothing until it comes again.
+    const double of_row = at_once * taps + row + panels / (steps * positions);
+    const double beyond = of_row / static_cast<double>(cpu_caches().first_bytes) - 1.0;
+    const double missed = std::clamp(2.0 * beyond, 0.0, 1.0);
     const double lines = (panels * divide_up(layer.blocks, plan.transformed_blocks) +
-                          (taps_stay ? taps : form.positions * taps) +
+                          taps * (1.0 + missed * (form.positions - 1)) +
                           (row_stays ? 0.0 : 2.0 * transformed) + steps * sums) /
                          kCacheLine;
     const double transform = weight_transform_cost(kernel, form);
     const double times = times_transformed(layer.blocks, plan.chunk_blocks, threads);
-    const double barriers = threads > 1 ? 2.0 * passes * cost_of_barrier(threads) : 0.0;
+    const double regions = passes * (plan.by_slices ? chunks * steps + 1.0 : 2.0);
+    const double barriers = threads > 1 ? regions * cost_of_barrier(threads) : 0.0;
     plan.cost +=
-        layer.product_cost(plan.tiles) + transforms + layer.call_cost(passes) * steps + barriers +
+        layer.product_cost(plan.tiles) + (plan.by_slices ? chunks : 1.0) * input_cost +
+        layer.output_cost() + layer.call_cost(passes) * steps + barriers +
         passes * (times * stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
                   2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
         plan.bytes * kOperationsPerByte;
     cheapest.consider(plan, cost_of_threads(plan, threads));
   };
+  const auto consider_chunks = [&](int tiles, int chunk_blocks, bool by_slices, double input_cost) {
+    const int share = std::max(1, chunk_blocks / threads);
+    for (const int depth : kTransformedDepths) {
+      if (by_slices && depth * kLeastSlices > shape.in.channels) break;
+      for (int blocks = 1; blocks <= std::min(share, kMostTransformedBlocks); blocks *= 2) {
+        consider({.form = &form,
+                  .tiles = tiles,
+                  .chunk_blocks = std::min(chunk_blocks, layer.blocks),
+                  .depth_step = depth,
+                  .transformed_blocks = blocks,
+                  .by_slices = by_slices},
+                 input_cost);
+      }
+      if (depth >= shape.in.channels) break;
+    }
+  };
+  // Chunks whose blocks the threads divide evenly.
+  const auto blocks_of_chunk = [&](int chunks) {
+    return divide_up(divide_up(layer.blocks, chunks), threads) * threads;
+  };
   const auto consider_size = [&](int size) {
     const int tiles = std::min(size, layer.tiles);
-    const double transforms = layer.transforms_cost(tiles);
-    for (int chunks = 1; chunks <= kMostChunksOnTheFly && chunks <= layer.blocks; chunks *= 2) {
-      const int chunk_blocks = divide_up(divide_up(layer.blocks, chunks), threads) * threads;
-      for (const int depth : kTransformedDepths) {
-        const int share = std::max(1, chunk_blocks / threads);
-        for (int blocks = 1; blocks <= std::min(share, kMostTransformedBlocks); blocks *= 2) {
-          consider({.form = &form,
-                    .tiles = tiles,
-                    .chunk_blocks = std::min(chunk_blocks, layer.blocks),
-                    .depth_step = depth,
-                    .transformed_blocks = blocks},
-                   transforms);
-        }
-        if (depth >= shape.in.channels) break;
-      }
+    const double input_cost = layer.input_cost(tiles);
+    for (int chunks = 1; chunks <= std::min(kMostChunksOnTheFly, layer.blocks); chunks *= 2) {
+      consider_chunks(tiles, blocks_of_chunk(chunks), false, input_cost);
+    }
+    if (threads == 1) return;
+    const int most = std::min(kMostChunksOfSlices, layer.blocks);
+    for (int chunks = 1, before = 0; chunks <= most; chunks += divide_up(chunks, 4)) {
+      const int chunk_blocks = blocks_of_chunk(chunks);
+      if (chunk_blocks != before) consider_chunks(tiles, chunk_blocks, true, input_cost);
+      before = chunk_blocks;
     }
   };
   const int step = kernel.lanes * kernel.vectors;

@@ -30,6 +30,9 @@ struct WinogradPlan {
   int depth_step = 0;    // terms of the sums that are multiplied before the next ones
   // Where weights are transformed on the fly: blocks of output channels whose weights are at once.
   int transformed_blocks = 0;
+  // On the fly, too: of the transformed input, only depth_step channels are kept, and those that
+  // come next. Every chunk of output channels transforms the input again.
+  bool by_slices = false;
   bool of_image = false;          // by convolve_image: there are no sums in memory
   std::size_t scratch_bytes = 0;  // of all threads
   double cost = 0.0;              // as above
@@ -65,6 +68,7 @@ struct WinogradBlock {
   std::int64_t value_stride = 0;
   std::int64_t sum_position = 0;
   std::size_t panel_bytes = 0;
+  std::size_t slice_bytes = 0;  // of these, the ones of a slice; all, if there are no slices
   std::size_t sum_bytes = 0;
   // Every thread's own: the lines of a segment of tiles, and one of zeros.
   int line_width = 0;

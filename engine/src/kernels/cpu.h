@@ -16,9 +16,9 @@ struct CpuFeatures {
   bool avx512_vnni = false;  // AVX-512 F, BW, DQ, VL and VNNI
 };
 
-// What of a core's data caches can be counted on. Those of the smallest board, a Raspberry Pi 3,
-// serve every arm64: larger ones brought nothing on a modelled Cortex-A76, and Linux need not know
-// them.
+// What of a core's data caches can be counted on. The first level of the smallest board, a
+// Raspberry Pi 3, serves every arm64, and its second level most: larger ones brought nothing on a
+// modelled Cortex-A76, and Linux need not know them.
 struct CpuCaches {
   std::size_t first_bytes = std::size_t{32} << 10U;  // the first level, for data
   // Stays there while other data streams through: one of two ways of 16 KiB.
@@ -31,6 +31,9 @@ struct CpuCaches {
   // it (toolchains/targets/).
   double byte_price = 1.0 / 3.0;
   double shared_byte_price = 0.45;
+  // The same for a byte from the third level, however many threads: by 80 to 100 GB/s of an AMD
+  // EPYC (Zen 4).
+  double third_byte_price = 1.0 / 32.0;
 };
 
 // Asked of the system once.

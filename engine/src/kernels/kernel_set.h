@@ -349,8 +349,9 @@ struct WinogradWork {
   int tiles_x = 0;     // tiles in a row
   int tile_begin = 0;  // the block's tiles
   int tile_count = 0;
-  int channel_begin = 0;  // for transform_input
+  int channel_begin = 0;  // for transform_input and multiply_on_the_fly
   int channel_end = 0;
+  int panel_channel = 0;  // the channel whose transformed input lies first in `panels`
   // For multiply: a thread's share of the units [position][block of the chunk][value of the
   // position]. It computes the blocks whose first unit is in its share.
   int unit_begin = 0;

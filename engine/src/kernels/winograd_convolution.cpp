@@ -315,6 +315,10 @@ class WinogradConvolution final : public Convolution {
         if (watch.overflowed()) overflowed = true;
       });
     };
+    if (plan_.by_slices) {
+      share_slices(work_of_thread, smaller, pool.threads(), share);
+      return overflowed;
+    }
     share(geometry_->channels, [&](int thread, int begin, int end) {
       WinogradWork work = work_of_thread(thread);
       work.channel_begin = begin;
@@ -343,6 +347,55 @@ class WinogradConvolution final : public Convolution {
       });
     }
     return overflowed;
+  }
+
+  // On the fly, by slices of the input's channels: while some are multiplied, the next ones are
+  // transformed.
+  template <typename WorkOf, typename Share>
+  void share_slices(const WorkOf& work_of_thread, bool smaller, int threads,
+                    const Share& share) const {
+    const int steps = divide_up(geometry_->channels, plan_.depth_step);
+    const int all = divide_up(blocks_, plan_.chunk_blocks) * steps;
+    // Of the slices of all chunks, one after the other.
+    const auto slice_of = [&](int thread, int slice) {
+      WinogradWork work = work_of_thread(thread);
+      work.panels += slice % 2 == 0 ? 0 : block_.slice_bytes;
+      work.panel_channel = slice % steps * plan_.depth_step;
+      work.channel_begin = work.panel_channel;
+      work.channel_end = std::min(work.channel_begin + plan_.depth_step, geometry_->channels);
+      return work;
+    };
+    const auto transform = [&](int thread, int slice) {
+      WinogradWork work = slice_of(thread, slice);
+      const int begin = work.channel_begin;
+      const int count = work.channel_end - begin;
+      work.channel_begin = begin + count * thread / threads;
+      work.channel_end = begin + count * (thread + 1) / threads;
+      transform_input(work, smaller);
+    };
+    share(threads, [&](int thread, int, int) { transform(thread, 0); });
+    for (int slice = 0; slice < all; ++slice) {
+      share(threads, [&](int thread, int, int) {
+        if (slice + 1 < all) transform(thread, slice + 1);
+        multiply_slice(slice_of(thread, slice), slice / steps * plan_.chunk_blocks, thread,
+                       threads);
+      });
+    }
+  }
+
+  // A part of the chunk that begins with a block, with sums of its own until the last slice.
+  void multiply_slice(const WinogradWork& work, int first, int part, int parts) const {
+    const int count = std::min(plan_.chunk_blocks, blocks_ - first);
+    const int vectors = divide_up(work.tile_count, kernel_.lanes);
+    std::int64_t row = 0;  // of the sums
+    for_share(count, vectors, part, parts, [&](int begin, int end, int vector, int last) {
+      WinogradWork share =
+          vectors_of(blocks_of(work, first + begin, end - begin), vector, last - vector);
+      share.sums += row * work.sum_stride * kernel_.sum_bytes;
+      kernel_.multiply_on_the_fly[form_.index](share);
+      if (work.channel_end == geometry_->channels) kernel_.transform_output[form_.index](share);
+      row += (end - begin) * kernel_.rows;
+    });
   }
 
   // On the fly: one of so many parts of every chunk, of its blocks of output channels, and of the

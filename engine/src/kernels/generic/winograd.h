@@ -199,7 +199,7 @@ class WinogradInput {
     const int width = work.line_width;
     const Panel* line = lines + kFirst * width;
     const int room = work.panel_stride - segment.first;
-    const std::int64_t row = std::int64_t{channel} * work.panel_stride;
+    const std::int64_t row = std::int64_t{channel - work.panel_channel} * work.panel_stride;
     Panel* to[kCount];
     unroll<kCount>([&](auto j) MPE_UNROLLED {
       constexpr int kValue = kFirst * kInput + j.value;
@@ -315,10 +315,11 @@ class WinogradProduct {
                                                                     int position, int first,
                                                                     int last, int depth, int terms,
                                                                     WeightsOf&& weights_of) {
+    const int values = work.form->values_at(position);
     const Panel* panels = reinterpret_cast<const Panel*>(work.panels) +
                           work.form->first_values[position] * work.value_stride +
-                          static_cast<std::int64_t>(depth) * work.panel_stride;
-    const int all_terms = work.depth * work.form->values_at(position);
+                          std::int64_t{depth - values * work.panel_channel} * work.panel_stride;
+    const int all_terms = work.depth * values;
     for (int block = first; block < last; ++block) {
       const Multiplier* weights = weights_of(block);
       auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
@@ -410,8 +411,8 @@ class WinogradOnTheFly {
   static void run(const WinogradWork& work) {
     const auto* weights = reinterpret_cast<const Multiplier*>(work.multipliers);
     const typename WinogradProduct<K>::TilePanels tile_panels(work.tile_count);
-    for (int depth = 0; depth < work.depth; depth += work.depth_step) {
-      const int left = work.depth - depth;
+    for (int depth = work.channel_begin; depth < work.channel_end; depth += work.depth_step) {
+      const int left = work.channel_end - depth;
       const int terms = left < work.depth_step ? left : work.depth_step;
       const int step = vectors_of(terms) * kLanes;
       for (int first = 0; first < work.chunk_blocks; first += work.transformed_blocks) {
