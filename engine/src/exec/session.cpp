@@ -65,7 +65,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
     tuning.emplace(options.tune, bytes_of_layers(), options.tuning);
   }
   WeightsReader reader(weights, network_, options.bn_epsilon);
-  const std::vector<ScratchLimit> limits = scratch_limits(options);
+  std::vector<ScratchLimit> limits = scratch_limits(options);
   for (const Layer& layer : network_.layers) {
     if (layer.rules.weights == WeightsRule::kValues) {
       values_[static_cast<std::size_t>(layer.index)] = reader.values(layer);
@@ -74,6 +74,11 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
     const LayerWeights loaded = reader.next(layer);
     prepare_convolution(layer, *loaded.filters, loaded.biases, options,
                         limits[static_cast<std::size_t>(layer.index)], tuning ? &*tuning : nullptr);
+    // A conversion less: that may have been in the largest total. The algorithms stay.
+    if (convolutions_[static_cast<std::size_t>(layer.index)]->reads_floats()) {
+      const std::vector<ScratchLimit> fewer = scratch_limits(options);
+      for (std::size_t i = 0; i < count; ++i) limits[i].allowed = fewer[i].allowed;
+    }
   }
   if (tuning) tuning->save();
   if (options.algorithm.empty() && !options.keep_layers) chain_rows();
@@ -107,12 +112,13 @@ std::size_t Session::bytes_of_layers() const {
 // The limit of each layer's scratch: the arena may be a quarter larger than the largest total of
 // live tensors, and no larger where memory is preferred. There, too, a layer whose outputs are
 // pooled may have that scratch: an algorithm without any would leave four times as many outputs.
-// Fills in the properties of layers that are known before their kernels.
+// Fills in the properties of layers that are known before their kernels. Called again, it counts
+// those of kernels that are there by then.
 std::vector<Session::ScratchLimit> Session::scratch_limits(const Options& options) {
   for (const Layer& layer : network_.layers) {
-    if (!layer.has_filters()) continue;
-    scratch_[static_cast<std::size_t>(layer.index)].pools =
-        !options.keep_layers && only_pooled(layer);
+    const auto index = static_cast<std::size_t>(layer.index);
+    if (!layer.has_filters() || convolutions_[index] != nullptr) continue;
+    scratch_[index].pools = !options.keep_layers && only_pooled(layer);
   }
   // As if all layers ran in fp32; in another precision tensors have a share of these bytes.
   PrecisionPlan fp32;
@@ -121,6 +127,8 @@ std::vector<Session::ScratchLimit> Session::scratch_limits(const Options& option
   for (const Layer& layer : network_.layers) {
     const LayerFormat& format = precisions_.layers[static_cast<std::size_t>(layer.index)];
     if (!layer.has_filters() || format.conversion == InputConversion::kNone) continue;
+    const Convolution* made = convolutions_[static_cast<std::size_t>(layer.index)].get();
+    if (made != nullptr && made->reads_floats()) continue;
     scratch_[static_cast<std::size_t>(layer.index)].converted =
         layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
   }

@@ -25,6 +25,14 @@ void check_size(const Network& network, const std::vector<LayerScratch>& scratch
               "; make its input smaller or its layers fp16 or int8");
 }
 
+// The largest sum of tensors that are needed at one time, if none were handed on by rows: the
+// limits of scratch come from it, before it is known which layers are computed together.
+std::int64_t bytes_if_stored(const Network& network, const PrecisionPlan& precisions,
+                             std::vector<LayerScratch> scratch) {
+  for (LayerScratch& layer : scratch) layer.computed_with = LayerScratch::kAlone;
+  return plan_tensors(network, precisions, scratch).live_bytes;
+}
+
 }  // namespace
 
 MemoryPlan plan_tensors(const Network& network, const PrecisionPlan& precisions,
@@ -37,7 +45,7 @@ MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
   Assignment assignment(network, precisions, scratch);
   std::set<Merge> merges;
   MemoryPlan best = assignment.plan(merges);
-  const std::int64_t live_bytes = best.live_bytes;
+  const std::int64_t live_bytes = bytes_if_stored(network, precisions, scratch);
   const std::int64_t allowed = prefer == Preference::kSpeed ? live_bytes + live_bytes / 8 : 0;
 
   // A merge saves a copy, but holds the whole of the joined output from its first input on.

@@ -42,7 +42,8 @@ struct LayerMemory {
 struct MemoryPlan {
   std::vector<LayerMemory> layers;
   std::int64_t arena_bytes = 0;
-  std::int64_t live_bytes = 0;  // largest sum of tensors needed at one time, kernels' scratch apart
+  // Largest sum of tensors needed at one time, if all were stored, kernels' scratch apart.
+  std::int64_t live_bytes = 0;
 };
 
 // The plan before any kernel's scratch is known: the live tensors, layer by layer.
