@@ -103,11 +103,11 @@ class Chain {
     Shape shape = {random.chance(50) ? 3 : random.integer(1, 16), 4 * random.integer(2, 12),
                    8 * random.integer(2, 24)};
     for (int k = 0; k < links; ++k) {
-      ConvolutionChoice by_algorithm = choice;
       if (k > 0 && random.chance(25)) {
         add(random, precision, choice,
             random.chance(50) ? depthwise(random, shape) : pointwise(random, shape));
       } else {
+        ConvolutionChoice by_algorithm = choice;
         by_algorithm.algorithm = kForms[random.integer(0, 3)];
         const bool halves = by_algorithm.algorithm == "winograd2" && random.chance(30);
         add(random, precision, by_algorithm, dense(random, shape, halves ? 2 : 1), true);
@@ -238,6 +238,27 @@ void compare(Random& random, Chain& chain, std::string_view set, unsigned seed) 
   }
 }
 
+// Calls body(random, precision, choice, seed) for so many seeds in fp32 and fp16 on every set, with
+// scratch for small blocks and large ones. Whether there is any set.
+template <typename Body>
+bool for_float_problems(unsigned seeds, Body&& body) {
+  bool has_sets = false;
+  for (const KernelSetInfo& set : kernel_sets()) {
+    if (!set.supported) continue;
+    has_sets = true;
+    for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
+      for (unsigned seed = 0; seed < seeds; ++seed) {
+        Random random(seed);
+        ConvolutionChoice choice;
+        choice.isa = set.name;
+        choice.scratch_bytes = std::size_t{1} << random.integer(12, 20);
+        body(random, precision, choice, seed);
+      }
+    }
+  }
+  return has_sets;
+}
+
 }  // namespace
 
 TEST(chains_of_rows_give_the_bits_of_the_layers_alone) {
@@ -268,24 +289,15 @@ TEST(winograd_in_chains_of_rows_gives_the_bits_of_the_layers_alone) {
     int of_pictures = 0;
   } forms[] = {{"winograd2", 2, 1}, {"winograd2", 2, 2}, {"winograd4", 4, 1}, {"winograd5", 5, 1}};
   bool has_float_vectors = false;
-  for (const KernelSetInfo& set : kernel_sets()) {
-    if (!set.supported) continue;
-    has_float_vectors = true;
-    for (auto& form : forms) {
-      for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
-        for (unsigned seed = 0; seed < 12; ++seed) {
-          Random random(seed);
-          ConvolutionChoice choice;
-          choice.isa = set.name;
-          choice.scratch_bytes = std::size_t{1} << random.integer(12, 20);
-          Chain chain(random, precision, choice, form.algorithm, form.tile, form.stride);
-          if (!chain.computes_rows() || chain.algorithm(1) != form.algorithm) continue;
-          ++form.compared;
-          if (chain.begins_with_picture()) ++form.of_pictures;
-          compare(random, chain, set.name, seed);
-        }
-      }
-    }
+  for (auto& form : forms) {
+    has_float_vectors = for_float_problems(12, [&](Random& random, Precision precision,
+                                                   const ConvolutionChoice& choice, unsigned seed) {
+      Chain chain(random, precision, choice, form.algorithm, form.tile, form.stride);
+      if (!chain.computes_rows() || chain.algorithm(1) != form.algorithm) return;
+      ++form.compared;
+      if (chain.begins_with_picture()) ++form.of_pictures;
+      compare(random, chain, choice.isa, seed);
+    });
   }
   for (const auto& form : forms) {
     // Only some sets have tiles of 5x5.
@@ -298,24 +310,14 @@ TEST(winograd_in_chains_of_rows_gives_the_bits_of_the_layers_alone) {
 TEST(several_windows_in_chains_of_rows_give_the_bits_of_the_layers_alone) {
   int compared = 0;
   int pooled = 0;
-  bool has_float_vectors = false;
-  for (const KernelSetInfo& set : kernel_sets()) {
-    if (!set.supported) continue;
-    has_float_vectors = true;
-    for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
-      for (unsigned seed = 0; seed < 40; ++seed) {
-        Random random(seed);
-        ConvolutionChoice choice;
-        choice.isa = set.name;
-        choice.scratch_bytes = std::size_t{1} << random.integer(12, 20);
+  const bool has_float_vectors = for_float_problems(
+      40, [&](Random& random, Precision precision, const ConvolutionChoice& choice, unsigned seed) {
         Chain chain(random, precision, choice, random.integer(2, 4));
-        if (!chain.computes_rows()) continue;
+        if (!chain.computes_rows()) return;
         ++compared;
         pooled += chain.pooled();
-        compare(random, chain, set.name, seed);
-      }
-    }
-  }
+        compare(random, chain, choice.isa, seed);
+      });
   CHECK(!has_float_vectors || (compared > 20 && pooled > 20));
 }
 

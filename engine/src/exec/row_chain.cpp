@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kMostRows = 16;
 constexpr int kLeastRows = 4;
-// Of the rows that a thread computes, its neighbours may compute such a share, too.
-constexpr int kMostTwice = 8;
-// A strip has at least so many steps: one has a step more than another.
+// Of a layer's rows, at most one in so many may be computed by two threads.
+constexpr int kRowsForTwice = 8;
+// A strip has at least so many steps, as some strips have one more than others.
 constexpr int kLeastSteps = 4;
 
 std::size_t bytes_of(const RowLink& link) {
@@ -123,8 +123,8 @@ RowChain::RowChain(std::span<const RowLink> links, RowSharing sharing, int threa
 
 int RowChain::row_step(std::size_t link) const { return links_[link].convolution->row_step(); }
 
-// Does a link in the middle write its output over its input, which is a ring itself? Not over one
-// that is written by several rows: these lie together, which would not agree with its own ones.
+// Does a link in the middle write its output over its input, which is a ring itself? Not where the
+// ring is written several rows at a time: these have to lie together, and so have the link's own.
 bool RowChain::overwrites_ring(std::size_t link) const {
   return link > 0 && link + 1 < links_.size() && links_[link].convolution->rows_in_place() &&
          links_[link].shape.in == links_[link].shape.out && row_step(link - 1) == 1;
@@ -209,12 +209,12 @@ std::size_t RowChain::scratch_bytes() const {
                                          : rings + threads * scratch_bytes_;
 }
 
-// Strips of about the same size, most of whose rows one thread alone computes?
+// Are the strips about equal, and are few rows computed by two threads?
 bool RowChain::suits_strips(int planned) const {
   if (planned == 1) return true;
   if (links_.back().out().height < kLeastSteps * step_ * planned) return false;
   for (std::size_t k = 0; k + 1 < links_.size(); ++k) {
-    if (rows_twice(k) * planned * kMostTwice > links_[k].out().height) return false;
+    if (rows_twice(k) * planned * kRowsForTwice > links_[k].out().height) return false;
   }
   return true;
 }

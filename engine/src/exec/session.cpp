@@ -215,7 +215,8 @@ bool Session::is_only_reader(const Layer& layer, int input) const {
 }
 
 // Looks for convolutions one after the other that can hand on rows. Of those with windows of
-// several rows a chain has two: with three, YOLOv3-tiny became slower on a modelled Cortex-A57.
+// several rows a chain has two at most: with three, YOLOv3-tiny became slower on a modelled
+// Cortex-A57.
 void Session::chain_rows() {
   constexpr int kMostWindows = 2;
   std::vector<RowLink> links;

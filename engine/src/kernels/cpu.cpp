@@ -87,8 +87,8 @@ CpuCaches detect_caches() {
     case kA76:
     case kA78ae:
       caches.third_bytes = std::size_t{2} << 20U;
-      // With less, blocks for the third level took a third longer than smaller ones in a predicted
-      // layer of YOLOv3-tiny.
+      // At x86-64's price, plans used blocks that made a layer of YOLOv3-tiny a third slower
+      // (predicted).
       caches.third_byte_price = 0.125;
       break;
     case 0:

@@ -374,7 +374,7 @@ struct WinogradWork {
   std::byte* lines = nullptr;  // scratch: line_width values for every row of a tile, and one
 };
 
-// A power of two that makes the largest half as small as kLargestInput in winograd_convolution.cpp.
+// A power of two that makes the largest half as small as kLargestInput in winograd_weights.cpp.
 inline constexpr float kSmallerInput = 0x1p-8F;
 
 struct WinogradKernel {

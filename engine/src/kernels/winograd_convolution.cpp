@@ -3,128 +3,21 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
-#include <cmath>
-#include <limits>
 #include <numeric>
-#include <span>
-#include <type_traits>
-#include <vector>
 
-#include "half.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/geometry.h"
 #include "kernels/output_constants.h"
 #include "kernels/shares.h"
 #include "kernels/sizes.h"
 #include "kernels/winograd_tiles.h"
+#include "kernels/winograd_weights.h"
 
 namespace mpe {
 namespace {
 
 constexpr std::size_t kSmallBlockBytes = 256U << 10U;
 constexpr double kAboutEqual = 1.1;  // costs of two plans, where scratch should be small
-constexpr std::size_t kTaps = 9;
-
-// A weight in the transforms: in float, by the same operations as in the kernels that transform on
-// the fly, so that both have the same bits.
-struct Weight {
-  float value = 0.0F;
-  Weight() = default;
-  explicit Weight(float v) : value(v) {}
-};
-Weight operator+(Weight a, Weight b) { return Weight(a.value + b.value); }
-Weight operator-(Weight a, Weight b) { return Weight(a.value - b.value); }
-Weight operator*(Weight a, Weight b) { return Weight(a.value * b.value); }
-Weight multiply_add(Weight sum, Weight a, Weight b) {
-  return Weight(std::fma(a.value, b.value, sum.value));
-}
-
-// G g G^T: a kernel's values at every position of a tile.
-template <typename Tiles>
-void transform_weights(const float* weights, float* transformed) {
-  constexpr int kInput = Tiles::kInput;
-  Weight columns[3][kInput];
-  for (int x = 0; x < 3; ++x) {
-    const Weight taps[3] = {Weight(weights[x]), Weight(weights[3 + x]), Weight(weights[6 + x])};
-    Tiles::transform_weights(taps, columns[x]);
-  }
-  for (int a = 0; a < kInput; ++a) {
-    const Weight taps[3] = {columns[0][a], columns[1][a], columns[2][a]};
-    Weight values[kInput];
-    Tiles::transform_weights(taps, values);
-    for (int b = 0; b < kInput; ++b) transformed[a * kInput + b] = values[b].value;
-  }
-}
-
-// The largest magnitude that a value can have, computed by the transforms themselves.
-struct Magnitude {
-  double value = 0.0;
-  Magnitude() = default;
-  explicit Magnitude(double v) : value(std::abs(v)) {}
-};
-Magnitude operator+(Magnitude a, Magnitude b) { return Magnitude(a.value + b.value); }
-Magnitude operator-(Magnitude a, Magnitude b) { return Magnitude(a.value + b.value); }
-Magnitude operator*(Magnitude a, Magnitude b) { return Magnitude(a.value * b.value); }
-Magnitude multiply_add(Magnitude sum, Magnitude a, Magnitude b) { return sum + a * b; }
-void settle(Magnitude&) {}
-
-// How large anything can become while outputs are computed from inputs of magnitude 1, whatever
-// their signs: `totals` are the sums over the channels of the magnitudes of the transformed
-// weights, of every value of a tile. No intermediate of the output's transform exceeds the largest
-// output, as every sum takes part in one of them with a factor of at least 1.
-template <typename Tiles>
-double largest_output(const std::vector<double>& totals) {
-  constexpr int kInput = Tiles::kInput;
-  constexpr int kTile = Tiles::kOutput;
-  Magnitude ones[kInput];
-  for (Magnitude& one : ones) one = Magnitude(1.0);
-  Magnitude input[kInput];
-  Tiles::transform_input(ones, input);
-  Magnitude sums[Tiles::kPositions * Tiles::kPositions];
-  for (int a = 0; a < kInput; ++a) {
-    for (int b = 0; b < kInput; ++b) {
-      const Magnitude total(totals[static_cast<std::size_t>(a * kInput + b)]);
-      Magnitude& sum = sums[winograd_value<Tiles>(a, b).position];
-      sum = sum + total * input[a] * input[b];
-    }
-  }
-  const auto load = [&](auto column, Magnitude(&values)[Tiles::kPositions]) {
-    for (int i = 0; i < Tiles::kPositions; ++i) {
-      values[i] = sums[i * Tiles::kPositions + column.value];
-    }
-  };
-  Magnitude output[kTile][kTile];
-  Tiles::transform_output(load, output);
-  double largest = 0.0;
-  for (const auto& row : output) {
-    for (const Magnitude& value : row) largest = std::max(largest, value.value);
-  }
-  return largest;
-}
-
-// The bound: with inputs up to this magnitude, whatever their signs, no transformed input, sum or
-// output before it is unscaled exceeds a half's range. A larger bound would make small values less
-// accurate, because their sums would be subnormal halves: with this one, errors grow where the
-// largest input is below 2^-6. Larger inputs can exceed the range; the processor tells when one
-// has. The block of tiles is then computed again with an input times kSmallerInput.
-constexpr double kLargestInput = 256.0;
-static_assert(65504.0 * kSmallerInput <= kLargestInput);
-// Of a half's 65,504, as rounding may add to a sum.
-constexpr double kLargestHalf = 57344.0;
-template <typename Value>
-constexpr float kLargestOnTheFly =
-    std::is_same_v<Value, Half> ? static_cast<float>(kLargestHalf)
-                                : std::numeric_limits<float>::max() / 2;
-// A power of two that is a half. Where an output would need a larger one, its sum is below 2, of a
-// sum of magnitudes of half of kLargestHalf or more: nothing but rounding errors.
-constexpr float kLargestUnscale = 0x1p15F;
-
-// By which power of two an output channel's weights are multiplied.
-double scale_of(double largest_output) {
-  const double room = kLargestHalf / (kLargestInput * largest_output);
-  if (!std::isfinite(room)) return 1.0;
-  return std::exp2(std::clamp(std::floor(std::log2(room)), -24.0, 24.0));
-}
 
 // Whether an operation between floating-point numbers of this thread has exceeded its type's range:
 // the processor keeps this flag, so that watching costs nothing. The operations have to be behind a
@@ -180,13 +73,12 @@ class WinogradConvolution final : public Convolution {
         transformed_stride_(static_cast<std::int64_t>(winograd_transformed_stride(kernel, plan))),
         multiplier_bytes_(winograd_multiplier_bytes(kernel, plan)),
         geometry_(request.shape),
-        constants_(request) {
-    pack_weights(request);
+        constants_(request),
+        weights_(pack_winograd_weights(request, kernel, plan)) {
+    constants_.finish(0);
   }
 
-  // Whether the transformed weights, which may be more than twice as large as the largest weight,
-  // and the factors that undo their scale are within the range of their types.
-  bool holds_weights() const { return holds_weights_; }
+  bool holds_weights() const { return weights_.in_range; }
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override {
@@ -196,10 +88,7 @@ class WinogradConvolution final : public Convolution {
   }
   bool pools() const override { return pool_; }
   bool reads_floats() const override { return reads_floats_; }
-  std::size_t weight_bytes() const override {
-    return weights_.size() + constants_.bytes() +
-           (unscales_.size() + unscales_of_smaller_.size()) * sizeof(float);
-  }
+  std::size_t weight_bytes() const override { return weights_.bytes() + constants_.bytes(); }
 
   std::size_t scratch_bytes(int threads) const override {
     const auto count = static_cast<std::size_t>(threads);
@@ -248,7 +137,7 @@ class WinogradConvolution final : public Convolution {
       WinogradWork work = work_of(call, stage, block_for(threads), thread, threads);
       work.tile_begin = block * plan_.tiles;
       work.tile_count = std::min(plan_.tiles, tiles_ - work.tile_begin);
-      if (smaller) work.unscales = unscales_of_smaller_.data();
+      if (smaller) work.unscales = weights_.unscales_of_smaller.data();
       return work;
     };
     if (splits_blocks(threads)) {
@@ -288,7 +177,7 @@ class WinogradConvolution final : public Convolution {
     const OverflowWatch watch;
     run_block(work, false);
     if (!watch.overflowed()) return;
-    work.unscales = unscales_of_smaller_.data();
+    work.unscales = weights_.unscales_of_smaller.data();
     run_block(work, true);
   }
 
@@ -426,7 +315,7 @@ class WinogradConvolution final : public Convolution {
   }
 
   bool on_the_fly() const { return plan_.transformed_blocks > 0; }
-  bool may_overflow() const { return !unscales_.empty(); }
+  bool may_overflow() const { return !weights_.unscales.empty(); }
   int block_count() const { return divide_up(tiles_, plan_.tiles); }
 
   bool splits_blocks(int threads) const {
@@ -453,9 +342,9 @@ class WinogradConvolution final : public Convolution {
     work.stage = &stage;
     work.input = call.input;
     work.in_rows.count = geometry_->in_height;
-    work.weights = weights_.data();
+    work.weights = weights_.values.data();
     work.output = call.output;
-    work.unscales = unscales_.data();
+    work.unscales = weights_.unscales.data();
     work.pool = pool_;
     work.depth = geometry_->channels;
     work.blocks = blocks_;
@@ -502,151 +391,6 @@ class WinogradConvolution final : public Convolution {
     return work;
   }
 
-  // Every filter, scaled where sums are halves.
-  template <typename Tiles, typename Value>
-  void pack_filters(const ConvolutionRequest& request) {
-    const auto values = static_cast<std::size_t>(form_.all_values());
-    std::vector<float> transformed(static_cast<std::size_t>(geometry_->channels) * values);
-    for (std::size_t row = 0; row < static_cast<std::size_t>(rows_); ++row) {
-      const std::span<const float> filter = request.filter(static_cast<int>(row));
-      for (std::size_t i = 0, from = 0; i < transformed.size(); i += values, from += kTaps) {
-        transform_weights<Tiles>(&filter[from], &transformed[i]);
-      }
-      const float scale = unscales_.empty() ? 1.0F : choose_scale<Tiles>(transformed, row);
-      for (float& value : transformed) value *= scale;
-      if (on_the_fly()) {
-        pack_plain<Value>(filter, scale, row);
-        // Rounding may add to these.
-        for (const float value : transformed) {
-          holds_weights_ &= std::abs(value) <= kLargestOnTheFly<Value>;
-        }
-      } else if (plan_.of_image) {
-        pack_of_image<Value>(transformed, row);
-      } else {
-        pack_transformed<Tiles, Value>(transformed, row);
-      }
-    }
-  }
-
-  template <typename Value>
-  void pack_of_image(const std::vector<float>& transformed, std::size_t row) {
-    const auto positions = static_cast<std::size_t>(form_.positions);
-    const std::size_t values = positions * positions;
-    for (std::size_t i = 0; i < transformed.size(); ++i) {
-      const std::size_t column = i % positions;
-      const std::size_t place = i / values * positions + i % values / positions;
-      put<Value>((row * positions + column) * kImageColumn + place, transformed[i]);
-    }
-  }
-
-  template <typename Tiles, typename Value>
-  void pack_transformed(const std::vector<float>& transformed, std::size_t row) {
-    constexpr int kInput = Tiles::kInput;
-    const auto depth = static_cast<std::size_t>(geometry_->channels);
-    const auto rows = static_cast<std::size_t>(kernel_.rows);
-    const auto values = static_cast<std::size_t>(form_.all_values());
-    for (int a = 0; a < kInput; ++a) {
-      for (int b = 0; b < kInput; ++b) {
-        const WinogradValue value = winograd_value<Tiles>(a, b);
-        const auto position = static_cast<std::size_t>(value.position);
-        const auto first = static_cast<std::size_t>(form_.first_values[position]);
-        const auto count = static_cast<std::size_t>(form_.first_values[position + 1]) - first;
-        const std::size_t block = first * static_cast<std::size_t>(blocks_) + row / rows * count;
-        std::size_t to =
-            (block * depth + static_cast<std::size_t>(value.place)) * rows + row % rows;
-        auto from = static_cast<std::size_t>(a * kInput + b);
-        for (; from < transformed.size(); from += values, to += count * rows) {
-          put<Value>(to, transformed[from]);
-        }
-      }
-    }
-  }
-
-  template <typename Value>
-  void pack_plain(std::span<const float> filter, float scale, std::size_t row) {
-    const auto rows = static_cast<std::size_t>(kernel_.rows);
-    const auto lanes = static_cast<std::size_t>(kernel_.weight_lanes);
-    const std::size_t block = row / rows * plain_block();
-    for (std::size_t i = 0; i < filter.size(); ++i) {
-      const std::size_t place = i / kTaps * rows + row % rows;
-      put<Value>(block + (place / lanes * kTaps + i % kTaps) * lanes + place % lanes,
-                 filter[i] * scale);
-    }
-  }
-
-  // Weights of a block of output channels as they are, in whole vectors.
-  std::size_t plain_block() const {
-    const auto places = static_cast<std::size_t>(geometry_->channels * kernel_.rows);
-    return round_up(places, static_cast<std::size_t>(kernel_.weight_lanes)) * kTaps;
-  }
-
-  template <typename Value>
-  void put(std::size_t i, float value) {
-    if constexpr (std::is_same_v<Value, Half>) {
-      const Half half = half_from_float(value);
-      holds_weights_ &= std::isfinite(half_to_float(half));
-      weights_.as<Half>()[i] = half;
-    } else {
-      holds_weights_ &= std::isfinite(value);
-      weights_.as<float>()[i] = value;
-    }
-  }
-
-  template <typename Tiles>
-  float choose_scale(const std::vector<float>& transformed, std::size_t row) {
-    const auto values = static_cast<std::size_t>(form_.all_values());
-    std::vector<double> totals(values);
-    for (std::size_t i = 0; i < transformed.size(); ++i) {
-      totals[i % values] += static_cast<double>(std::abs(transformed[i]));
-    }
-    const double scale = scale_of(largest_output<Tiles>(totals));
-    unscales_[row] = static_cast<float>(1.0 / scale);
-    unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, kLargestUnscale);
-    holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row])));
-    return static_cast<float>(scale);
-  }
-
-  template <typename Tiles>
-  void pack_tiles(const ConvolutionRequest& request) {
-    if (weight_format() == WeightFormat::kHalf) {
-      pack_filters<Tiles, Half>(request);
-    } else {
-      pack_filters<Tiles, float>(request);
-    }
-  }
-
-  // The weights of an image are so few that they are stored widened.
-  WeightFormat weight_format() const {
-    return plan_.of_image && kernel_.multiplier_bytes > 0 ? WeightFormat::kFloat : kernel_.weights;
-  }
-
-  std::size_t block_weights() const {
-    const auto rows = static_cast<std::size_t>(kernel_.rows);
-    if (on_the_fly()) return plain_block();
-    if (plan_.of_image) return rows * static_cast<std::size_t>(form_.positions) * kImageColumn;
-    return static_cast<std::size_t>(form_.all_values()) * rows *
-           static_cast<std::size_t>(geometry_->channels);
-  }
-
-  void pack_weights(const ConvolutionRequest& request) {
-    if (kernel_.sum_bytes == sizeof(Half)) {
-      unscales_.resize(static_cast<std::size_t>(rows_));
-      unscales_of_smaller_.resize(static_cast<std::size_t>(rows_));
-    }
-    weights_ = AlignedBuffer(block_weights() * static_cast<std::size_t>(blocks_) *
-                             weight_size(weight_format()));
-    if (form_.stride == 2) {
-      pack_tiles<WinogradTiles<2, 2>>(request);
-    } else if (form_.tile == 2) {
-      pack_tiles<WinogradTiles<2, 1>>(request);
-    } else if (form_.tile == 4) {
-      pack_tiles<WinogradTiles<4, 1>>(request);
-    } else {
-      pack_tiles<WinogradTiles<5, 1>>(request);
-    }
-    constants_.finish(0);
-  }
-
   const WinogradKernel& kernel_;
   const std::string_view isa_;
   const WinogradForm& form_;
@@ -666,14 +410,7 @@ class WinogradConvolution final : public Convolution {
   const std::size_t multiplier_bytes_;
   GroupGeometry geometry_;
   OutputConstants constants_;
-  // [position][block][channel][value of the position][row]; of an image [row][column]
-  // [kImageColumn]; on the fly as they are: [block][vector of a channel's rows][tap][lane].
-  AlignedBuffer weights_;
-  bool holds_weights_ = true;
-  // Where sums are halves: what undoes the scale of each output channel's weights.
-  std::vector<float> unscales_;
-  // The same where the input is smaller.
-  std::vector<float> unscales_of_smaller_;
+  const WinogradWeights weights_;
 };
 
 }  // namespace

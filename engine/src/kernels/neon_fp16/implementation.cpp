@@ -7,7 +7,7 @@
 // much (half_activations.h).
 // Winograd's sums wait in half, so that those of several kHalfTerms are added in half too, and its
 // transforms are computed in half: docs/performance.md has what that adds, and
-// winograd_convolution.cpp sees to it that nothing overflows.
+// winograd_weights.cpp and winograd_convolution.cpp see to it that nothing overflows.
 
 // The generic code is written over these vectors, so they come first.
 // clang-format off
