@@ -19,8 +19,10 @@
 // The file, little-endian: the eight bytes of kMagic, then records of { u32 kind, u32 count, ... }:
 //   kBlock:   u64 address, count x u32 instruction. Blocks are numbered in their order.
 //   kSegment: u64 mark that ended it, u64 lines written back to memory,
-//             count x { u32 block, u32 0, u64 runs, u64 accesses,
-//                       3 x u64 misses of a level, 3 x u64 misses that continue a stream }
+//             count x { u64 runs, u32 block,
+//                       3 x u32 misses of a level, 3 x u32 misses that continue a stream }
+//             Where a count does not fit, all bits are set. Several threads' parallel loops end
+//             thousands of segments, each with rows of the same blocks: hence 32 bits.
 //   kFinish:  nothing; a file without it is not whole.
 //
 // QEMU's plugin header is not packaged by distributions; what is used of it is declared here. The
@@ -77,13 +79,12 @@ enum { kWarmCaches = 7777776, kStart = 7777777, kEnd = 7777778 };
 enum { kFirstOfSegments = 7780000, kLastOfSegments = 7790256 };
 enum { kBlock = 1, kSegment = 2, kFinish = 3 };
 enum { kMostEvents = 8 << 20 };
-static const char kMagic[] = "MPEBLK01";
+static const char kMagic[] = "MPEBLK02";
 
 // ---------------------------------------------------------------- what is counted
 
 typedef struct {
   uint64_t runs;
-  uint64_t accesses;
   uint64_t misses[kMaxLevels];    // to a line that nothing foretold
   uint64_t streamed[kMaxLevels];  // to one that follows a recent miss: a prefetcher had it
 } Counts;
@@ -238,7 +239,6 @@ static void memory_accessed(unsigned int cpu, qemu_plugin_meminfo_t info, uint64
                             void* data) {
   if (state == kOff || cpu != profiled_cpu) return;
   Block* block = data;
-  block->counts.accesses++;
   const bool store = qemu_plugin_mem_is_store(info);
   const uint64_t size = UINT64_C(1) << qemu_plugin_mem_size_shift(info);
   const uint64_t first = address >> kLineShift;
@@ -364,6 +364,13 @@ static void forget_segments(void) {
   event_count = event_room = 0;
 }
 
+static void write_counts(const uint64_t* counts) {
+  for (int level = 0; level < kMaxLevels; level++) {
+    const uint32_t count = counts[level] < UINT32_MAX ? (uint32_t)counts[level] : UINT32_MAX;
+    fwrite(&count, sizeof count, 1, file);
+  }
+}
+
 static void write_segment(const Segment* segment) {
   for (uint32_t i = 0; i < segment->count; i++) {
     Block* block = segment->rows[i].block;
@@ -377,9 +384,12 @@ static void write_segment(const Segment* segment) {
   fwrite(&segment->mark, sizeof segment->mark, 1, file);
   fwrite(&segment->written_back, sizeof segment->written_back, 1, file);
   for (uint32_t i = 0; i < segment->count; i++) {
-    const uint64_t number = (uint64_t)segment->rows[i].block->number;
+    const Counts* counts = &segment->rows[i].counts;
+    const uint32_t number = (uint32_t)segment->rows[i].block->number;
+    fwrite(&counts->runs, sizeof counts->runs, 1, file);
     fwrite(&number, sizeof number, 1, file);
-    fwrite(&segment->rows[i].counts, sizeof segment->rows[i].counts, 1, file);
+    write_counts(counts->misses);
+    write_counts(counts->streamed);
   }
 }
 

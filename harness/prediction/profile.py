@@ -13,7 +13,7 @@ import numpy.typing as npt
 from harness.errors import HarnessError
 
 LEVELS = 3
-MAGIC = b"MPEBLK01"
+MAGIC = b"MPEBLK02"
 RUN_ENDED = 7777778
 LAYER_ENDED = 7780000
 INPUT_CONVERTED = 7785000  # of a layer, between precisions; the engine has no network of 5000 layers
@@ -26,11 +26,10 @@ _ADDRESS = struct.Struct("<Q")
 _SEGMENT_HEAD = struct.Struct("<QQ")
 _ROW = np.dtype(
     [
-        ("block", "<u8"),
         ("runs", "<u8"),
-        ("accesses", "<u8"),
-        ("misses", "<u8", LEVELS),
-        ("streamed", "<u8", LEVELS),
+        ("block", "<u4"),
+        ("misses", "<u4", LEVELS),
+        ("streamed", "<u4", LEVELS),
     ]
 )
 
@@ -154,8 +153,9 @@ class _Reader:
                 f"a segment refers to block {rows['block'].max()} of {len(self.blocks)}",
                 back=count * _ROW.itemsize,
             )
-        # A run of years would not reach this.
-        if any(rows[name].max(initial=0) >= 1 << 53 for name in ("runs", "misses", "streamed")):
+        # A run of years would not reach the first; the others mean that a count did not fit.
+        limits = {"runs": 1 << 53, "misses": 0xFFFF_FFFF, "streamed": 0xFFFF_FFFF}
+        if any(rows[name].max(initial=0) >= limit for name, limit in limits.items()):
             raise self._error("a count is out of range", back=count * _ROW.itemsize)
         if written_back >= 1 << 53:
             raise self._error("a count is out of range", back=count * _ROW.itemsize)

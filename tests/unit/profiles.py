@@ -50,5 +50,5 @@ def write_profile(
         data += struct.pack("<IIQQ", 2, len(rows), mark, written_back)
         for row in rows:
             misses, streamed = row[2:] or ((0, 0, 0), (0, 0, 0))
-            data += struct.pack("<9Q", row[0], row[1], 0, *misses, *streamed)
+            data += struct.pack("<QI6I", row[1], row[0], *misses, *streamed)
     path.write_bytes(data + struct.pack("<II", 3, 0))
