@@ -291,7 +291,9 @@ inline void make_problem(Random& random, Problem& problem, Form form, Precision 
   if (random.chance(30)) {
     request.output_precision = Precision::kFp32;
   } else {
-    const float typical = 0.02F * std::sqrt(static_cast<float>(depth));
+    // Half of them with finer steps, beyond whose range many sums are.
+    const float typical =
+        (random.chance(50) ? 0.02F : 0.002F) * std::sqrt(static_cast<float>(depth));
     problem.output_quantization =
         random_quantization(random, random.chance(20) ? request.shape.out.channels : 1, typical);
     request.output = &problem.output_quantization;

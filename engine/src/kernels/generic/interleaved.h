@@ -14,6 +14,9 @@
 //   interleave_arranged(rows, panel)   interleave_words() and arrange() at once, if it does
 //   accumulate_pixel(panel, weights, units, tile, fresh)   accumulate() for the first pixel alone;
 //               not every kernel has it
+// and, where a tile's outputs are written from registers,
+//   start(starts, sums, panel, weights)   sets the sums to those of their rows, plus a step()
+//   complete(sums)   keeps the compiler from mixing the last products of a tile with its outputs
 // The including unit's vectors offer larger(a, b) and larger_of_pairs(a, b).
 #pragma once
 
@@ -97,14 +100,16 @@ class Interleaved {
         offsets[i] = work.tap_offsets[tap] + static_cast<std::int32_t>(word * strip.plane);
       }
     }
-    for (int p = joined_panels(work, panels); p < panels.count; ++p) {
+    const int joined = joined_panels(work, panels);
+    PanelPlace place(work, panels.begin + joined);
+    for (int p = joined; p < panels.count; ++p, place.advance(work)) {
       if constexpr (K::kArranged) {
         if (work.packs_pixels) {
           Copy::pack_pixels(work, panels.begin + p, depth, words, packed + p * panel_words);
           continue;
         }
       }
-      if (lying_start(work, strip, panels.begin + p) != nullptr) continue;
+      if (lying_start(work, strip, place) != nullptr) continue;
       for (int half = 0; half < height; ++half) {
         Copy::pack(work, strip, panels.begin + p, half, depth, words,
                    packed + (p * height + half) * panel_words);
@@ -169,23 +174,39 @@ class Interleaved {
     return limited(work.geometry->pixels() / kColumns - panels.begin, 0, panels.count);
   }
 
+  // A panel, and the place of its first pixel.
+  struct PanelPlace {
+    int panel;
+    int row;
+    int x;
+
+    PanelPlace(const InterleavedWork& work, int first) : panel(first) {
+      row = panel * kColumns / work.geometry->out_width;
+      x = panel * kColumns - row * work.geometry->out_width;
+    }
+    // To the next panel. Divisions would take as long as a tile of few terms.
+    void advance(const InterleavedWork& work) {
+      ++panel;
+      for (x += kColumns; x >= work.geometry->out_width; x -= work.geometry->out_width) ++row;
+    }
+  };
+
   // Where a panel lies in the copy, if it is multiplied there: where few terms leave little to
   // compute beside the packing, and its pixels lie together.
-  static const Word* lying_start(const InterleavedWork& work, const Strip& strip, int panel) {
+  static const Word* lying_start(const InterleavedWork& work, const Strip& strip,
+                                 const PanelPlace& place) {
     if (!lies(work)) return nullptr;
     const ConvolutionGeometry& geometry = *work.geometry;
-    const int column = panel * kColumns;
     if (joins_rows(work)) {
+      const int column = place.panel * kColumns;
       if (column + kColumns > geometry.pixels()) return nullptr;
       const std::int64_t skipped =
           std::int64_t{geometry.padding_y + strip.first_row} * work.row_words;
       return strip.words + (column - skipped);
     }
-    const int row = column / geometry.out_width;
-    const int x = column - row * geometry.out_width;
-    if (x + kColumns > geometry.out_width) return nullptr;
-    const int y = row * Copy::halves(work) * geometry.stride_y - geometry.padding_y;
-    return strip.words + static_cast<std::int64_t>(y - strip.first_row) * work.row_words + x;
+    if (place.x + kColumns > geometry.out_width) return nullptr;
+    const int y = place.row * Copy::halves(work) * geometry.stride_y - geometry.padding_y;
+    return strip.words + static_cast<std::int64_t>(y - strip.first_row) * work.row_words + place.x;
   }
 
   // Panels that stay in the first-level cache while all blocks of weights meet them.
@@ -199,12 +220,14 @@ class Interleaved {
     const int fitting = kLyingBytes / (work.depth * kColumns * static_cast<int>(sizeof(Word)));
     const int most = limited(fitting, 1, kMostLying);
     const Word* starts[kMostLying];
+    PanelPlace place(work, panels.begin);
     for (int done = 0;;) {
       int count = 0;
       while (count < most && done + count < panels.count) {
-        starts[count] = lying_start(work, strip, panels.begin + done + count);
+        starts[count] = lying_start(work, strip, place);
         if (starts[count] == nullptr) break;
         ++count;
+        place.advance(work);
       }
       if (count == 0) return done;
       const Lie lie = {starts, offsets, {panels.begin + done, count}};
@@ -314,8 +337,10 @@ class Interleaved {
   }
 
   // Outputs of the first kUsedRows rows of panels, from their last terms and the sums `before` of
-  // the others, if there are; panel_at(panel, word) is where a word's pixels lie.
-  template <Activation kActivation, typename Output, bool kBounded, int kUsedRows, typename PanelAt>
+  // the others, if there are; panel_at(panel, word) is where a word's pixels lie. The first kFirst
+  // words are all (kAll), or leave an even number.
+  template <Activation kActivation, typename Output, bool kBounded, int kUsedRows, int kFirst,
+            bool kAll, typename PanelAt>
   static void finish_rows(const InterleavedWork& work, int block, Range panels,
                           const PanelAt& panel_at, const Multiplier* weights, int words,
                           const std::int32_t* before) {
@@ -327,7 +352,7 @@ class Interleaved {
     const BlockConstants<kActivation, kBounded, kUsedRows> constants(stage, first);
     for (int panel = 0; panel < panels.count; ++panel, output += kColumns) {
       I32 sums[kUsedRows][K::kVectors];
-      unroll_grid<kUsedRows, K::kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      unroll_grid<kAll ? 0 : kUsedRows, K::kVectors>([&](auto r, auto v) MPE_UNROLLED {
         I32& sum = sums[r.value][v.value];
         sum = starts.of(r);
         if (before != nullptr) {
@@ -335,9 +360,22 @@ class Interleaved {
         }
       });
       const Multiplier* next = weights;
-#pragma GCC unroll 2
-      for (int word = 0; word < words; ++word, next += K::kRows * K::kUnit) {
+      const auto step = [&](int word) MPE_UNROLLED {
         K::template step<K::kVectors>(sums, panel_at(panel, word), next);
+        next += K::kRows * K::kUnit;
+      };
+      if constexpr (kAll) {
+        K::start(starts.rows, sums, panel_at(panel, 0), next);
+        next += K::kRows * K::kUnit;
+        unroll<kFirst - 1>([&](auto word) MPE_UNROLLED { step(word.value + 1); });
+        K::complete(sums);
+      } else {
+        // Beside what sums start from, with no branch between.
+        unroll<kFirst>([&](auto word) MPE_UNROLLED { step(word.value); });
+        for (int word = kFirst; word < words; word += 2) {
+          step(word);
+          step(word + 1);
+        }
       }
       if constexpr (kActivation == Activation::kLogistic && std::is_same_v<Output, std::int8_t>) {
         Outputs::template write_by_lines<kBounded>(stage, first, sums, output, plane);
@@ -370,7 +408,8 @@ class Interleaved {
     }
     template <typename Row>
     I32 of(Row) const {
-      return rows[kBounded ? Row::value : 0];
+      if constexpr (kBounded) return K::Bounded::copy_of(rows[Row::value]);
+      return rows[0];
     }
   };
 
@@ -380,26 +419,23 @@ class Interleaved {
   };
   template <Activation kActivation, int kUsedRows>
   struct BlockConstants<kActivation, true, kUsedRows> {
-    using Constants = typename K::Bounded::Constants;
-    Constants rows[kUsedRows];
+    using Constants = typename K::Bounded::template Constants<kUsedRows>;
+    Constants constants;
     const ActivationLine* lines;
-    BlockConstants(const OutputStage& stage, int channel) : lines(stage.lines) {
-      for (int r = 0; r < kUsedRows; ++r) {
-        rows[r] = Constants::template load<kActivation>(stage, channel + r);
-      }
-    }
+    BlockConstants(const OutputStage& stage, int channel)
+        : constants(Constants::template load<kActivation>(stage, channel)), lines(stage.lines) {}
     // Rows kRow and the next.
     template <int kRow>
     inline __attribute__((always_inline)) void write(const I32 (&sums)[kUsedRows][K::kVectors],
                                                      std::int8_t* output,
                                                      std::int64_t plane) const {
-      const Constants two[] = {rows[kRow], rows[kRow + 1]};
       I32 of_two[2][K::kVectors];
       unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
         of_two[0][v.value] = sums[kRow][v.value];
         of_two[1][v.value] = sums[kRow + 1][v.value];
       });
-      K::Bounded::template write<kActivation>(lines, two, of_two, output + kRow * plane, plane);
+      K::Bounded::template write<kActivation, kRow, 1>(lines, constants, of_two,
+                                                       output + kRow * plane, plane);
     }
   };
 
@@ -409,9 +445,23 @@ class Interleaved {
                            const PanelAt& panel_at, const Multiplier* weights, int words,
                            const std::int32_t* before) {
     const int rows = rows_of(work, block);
-    const auto finish = [&](auto used, auto bounded) MPE_UNROLLED {
-      finish_rows<kActivation, Output, bounded.value != 0, used.value>(
+    const auto finish_words = [&](auto used, auto bounded, auto first, auto all) MPE_UNROLLED {
+      finish_rows<kActivation, Output, bounded.value != 0, used.value, first.value, all.value>(
           work, block, panels, panel_at, weights, words, before);
+    };
+    const auto finish = [&](auto used, auto bounded) MPE_UNROLLED {
+      const std::false_type kSome;
+      if constexpr (bounded.value != 0) {
+        // So few that a loop over them would take a part of the time, or 27 terms of an image.
+        const std::true_type kAll;
+        const int all = before == nullptr ? words : 0;
+        if (all == 1) return finish_words(used, bounded, Index<1>{}, kAll);
+        if (all == 2) return finish_words(used, bounded, Index<2>{}, kAll);
+        if (all == 4) return finish_words(used, bounded, Index<4>{}, kAll);
+        if (all == 7) return finish_words(used, bounded, Index<7>{}, kAll);
+      }
+      if (words % 2 == 1) return finish_words(used, bounded, Index<1>{}, kSome);
+      finish_words(used, bounded, Index<2>{}, kSome);
     };
     const auto finish_all = [&](auto bounded) MPE_UNROLLED {
       if (rows == K::kRows) return finish(Index<K::kRows>{}, bounded);

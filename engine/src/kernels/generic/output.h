@@ -231,17 +231,21 @@ inline __attribute__((always_inline)) void activate_leaky(Vector (&sums)[kRows][
   });
 }
 
-// The activation of a tile of sums in registers.
+// The activation of a tile of sums in registers, as for activate_tile().
+template <Activation kActivation, typename Vector, int kRows, int kVectors>
+inline __attribute__((always_inline)) void activate_sums(Activation activation,
+                                                         Vector (&sums)[kRows][kVectors]) {
+  if constexpr (kActivation == Activation::kLeaky) {
+    activate_leaky(sums);
+  } else {
+    activate_tile<kActivation>(activation, sums);
+  }
+}
 template <typename Vector, int kRows, int kVectors>
 inline __attribute__((always_inline)) void activate_all(Activation activation,
                                                         Vector (&sums)[kRows][kVectors]) {
-  with_activation(activation, [&](auto kind) MPE_UNROLLED {
-    if constexpr (kind.value == Activation::kLeaky) {
-      activate_leaky(sums);
-    } else {
-      activate_tile<kind.value>(activation, sums);
-    }
-  });
+  with_activation(activation,
+                  [&](auto kind) MPE_UNROLLED { activate_sums<kind.value>(activation, sums); });
 }
 
 // What int8 sums become outputs by, in registers: a store of an output might change them in memory.

@@ -25,7 +25,14 @@ inline F32 value_of_bytes(uint8x16_t bytes, F32 base) {
 
 // Rounds sixteen values in output steps, each within kBoundedSteps.
 inline void store_sixteen(std::int8_t* to, const F32 (&steps)[1][4], int16x8_t zero_point) {
-  BoundedOutputs::store_rows(steps, {zero_point}, to, 0);
+  F32 rounded[1][4];
+  unroll<4>([&](auto v) MPE_UNROLLED {
+    rounded[0][v.value] = steps[0][v.value] + F32(BoundedOutputs<false>::kBase);
+  });
+  BoundedOutputs<false>::store_rows(rounded, to, 0,
+                                    [zero_point](int16x8_t rounded_steps, auto, auto) MPE_UNROLLED {
+                                      return vqaddq_s16(rounded_steps, zero_point);
+                                    });
 }
 inline int16x8_t eight_of(std::int32_t zero_point) {
   return vdupq_n_s16(static_cast<std::int16_t>(zero_point));
@@ -72,11 +79,10 @@ inline void requantize_by_tables(const std::int8_t* from, std::int8_t* to, std::
   requantize_values(from + i, to + i, count - i, from_zero_point, ratio, zero_point);
 }
 
-inline void add_bytes_by_tables(const std::int8_t* a, const std::int8_t* b, std::int8_t* to,
-                                std::int64_t count, const Int8Addition& addition) {
-  const auto largest = [&](int i) { return 255.0F * addition.scales[i]; };
-  const bool bounded = (largest(0) + largest(1)) * addition.inverse <= kBoundedSteps;
-  if (!bounded) return add_bytes(a, b, to, count, addition);
+// Returns how many sums it has written.
+template <Activation kActivation>
+inline std::int64_t add_sixteens(const std::int8_t* a, const std::int8_t* b, std::int8_t* to,
+                                 std::int64_t count, const Int8Addition& addition) {
   const F32 bases[] = {byte_base(addition.zero_points[0]), byte_base(addition.zero_points[1])};
   const F32 scales[] = {F32(addition.scales[0]), F32(addition.scales[1])};
   const F32 inverse(addition.inverse);
@@ -89,11 +95,25 @@ inline void add_bytes_by_tables(const std::int8_t* a, const std::int8_t* b, std:
       sums[0][v.value] = value_of_bytes<v.value>(bytes[0], bases[0]) * scales[0] +
                          value_of_bytes<v.value>(bytes[1], bases[1]) * scales[1];
     });
-    activate_all(addition.activation, sums);
+    activate_sums<kActivation>(kActivation, sums);
     unroll<4>([&](auto v) MPE_UNROLLED { sums[0][v.value] = sums[0][v.value] * inverse; });
     store_sixteen(to + i, sums, zero);
   }
-  if (i < count) add_bytes(a + i, b + i, to + i, count - i, addition);
+  return i;
+}
+
+inline void add_bytes_by_tables(const std::int8_t* a, const std::int8_t* b, std::int8_t* to,
+                                std::int64_t count, const Int8Addition& addition) {
+  const auto largest = [&](int i) { return 255.0F * addition.scales[i]; };
+  const bool bounded = (largest(0) + largest(1)) * addition.inverse <= kBoundedSteps;
+  std::int64_t done = 0;
+  if (bounded) {
+    with_activation(addition.activation, [&](auto kind) {
+      if constexpr (is_simple(kind.value))
+        done = add_sixteens<kind.value>(a, b, to, count, addition);
+    });
+  }
+  if (done < count) add_bytes(a + done, b + done, to + done, count - done, addition);
 }
 
 }  // namespace
