@@ -45,10 +45,10 @@ class Shares:
     activation: float = 0.0
 
 
-def block_shares(texts: Sequence[str], *, winograd: bool = False, int8: bool = False) -> Shares:
+def block_shares(texts: Sequence[str], *, winograd: bool) -> Shares:
     """The shares of a block's disassembled instructions, by their vector operations: less than 128 bits count
     half. `winograd`: of a layer whose transforms multiply by constants. These are vectors, while its products
-    take one element of a vector of weights. `int8`: of a layer whose products are those of integers."""
+    take one element of a vector of weights."""
     products = others = 0.0
     plain = 0.0  # multiply-adds that only their block can tell apart
     of_outputs = False
@@ -58,9 +58,9 @@ def block_shares(texts: Sequence[str], *, winograd: bool = False, int8: bool = F
         if instruction.kind not in (*VECTOR_OPERATIONS, Kind.DIVIDE) or mnemonic in _MOVES:
             continue
         size = 1.0 if instruction.wide else 0.5
-        if mnemonic in _FLOAT_PRODUCTS and "[" not in operands and not int8:
+        if mnemonic in _FLOAT_PRODUCTS and "[" not in operands:
             plain += size
-        elif (mnemonic in _FLOAT_PRODUCTS and not int8) or _PRODUCTS.fullmatch(mnemonic):
+        elif mnemonic in _FLOAT_PRODUCTS or _PRODUCTS.fullmatch(mnemonic):
             products += size
         else:
             others += size
@@ -83,15 +83,10 @@ def layer_parts(
     *,
     threads: int = 1,
     winograd: Collection[int] = (),
-    int8: Collection[int] = (),
 ) -> dict[int, LayerParts]:
     """The parts of each layer, by index. `texts`: the instructions of the hot blocks, by number; `winograd`:
-    indices of the layers with this algorithm; `int8`: of those with this precision."""
-    tables = {
-        (transforms, integers): _table(profile, texts, winograd=transforms, int8=integers)
-        for transforms in (False, True)
-        for integers in (False, True)
-    }
+    indices of the layers with this algorithm."""
+    tables = {transforms: _table(profile, texts, winograd=transforms) for transforms in (False, True)}
     cycles = np.zeros(len(profile.blocks))
     cycles[list(costs.blocks)] = list(costs.blocks.values())
     coefficients = fitted_coefficients(board, threads)
@@ -102,7 +97,7 @@ def layer_parts(
         computing, memory = times(work, board, coefficients, threads)
         compute = activation = 0.0
         if not segment.converts:
-            shares = tables[segment.layer in winograd, segment.layer in int8]
+            shares = tables[segment.layer in winograd]
             compute, activation = _weighted(segment, cycles, costs, shares)
         parts = LayerParts(
             compute=compute * computing,
@@ -115,12 +110,12 @@ def layer_parts(
 
 
 def _table(
-    profile: Profile, texts: Mapping[int, Sequence[str]], *, winograd: bool, int8: bool
+    profile: Profile, texts: Mapping[int, Sequence[str]], *, winograd: bool
 ) -> npt.NDArray[np.float64]:
     """[blocks, 2]: the shares of computing and activation."""
     table = np.zeros((len(profile.blocks), 2))
     for number, text in texts.items():
-        shares = block_shares(text, winograd=winograd, int8=int8)
+        shares = block_shares(text, winograd=winograd)
         table[number] = shares.compute, shares.activation
     return table
 

@@ -66,7 +66,6 @@ class Predictor:
             self.board,
             threads=threads,
             winograd={layer.index for layer in layers if layer.algorithm.startswith("winograd")},
-            int8={layer.index for layer in layers if layer.executed == "int8"},
         )
 
     def peaks(self, features: Collection[str], threads: int = 1) -> dict[str, float]:

@@ -46,14 +46,6 @@ def test_instructions_tell_what_a_block_does(texts: list[str], expected: Shares)
     assert found.activation == pytest.approx(expected.activation)
 
 
-def test_products_of_an_int8_layer_are_those_of_integers() -> None:
-    lane = "fmla v0.4s, v1.4s, v2.s[1]"
-    assert block_shares([lane]) == Shares(compute=1.0)
-    found = block_shares(["sdot v0.4s, v1.16b, v2.4b[0]", lane, PLAIN, MAXIMUM], int8=True)
-    assert found.compute == pytest.approx(0.25)
-    assert found.activation == pytest.approx(0.75)
-
-
 def test_constants_of_winograds_transforms_are_no_products_of_the_layer() -> None:
     assert block_shares([PLAIN], winograd=True) == Shares()
     assert block_shares([PRODUCT], winograd=True) == Shares(compute=1.0)

@@ -3,8 +3,6 @@
 // not bounded, and other sizes, are those of generic/depthwise.h.
 //
 // A kernel K is one of generic/depthwise.h and further has
-//   kBlockRows           output rows of a block, 4 or 8
-//   kSumsAtOnce          vectors of sums in registers
 //   Bounded              what writes bounded sums: neon/bounded_outputs.h
 //   Filter<kSize>        a channel's weights in registers, made from a pointer to its weights, and
 //                        rows_fit: whether the products of a row of it may be added up in 16 bits
@@ -45,7 +43,7 @@ class Int8Depthwise {
  private:
   using Bounded = typename K::Bounded;
   static constexpr int kLanes = I32::kLanes;
-  static constexpr int kRows = K::kBlockRows;
+  static constexpr int kRows = 4;  // of a block
 
   template <int kSize, int kStride>
   static void convolve(const DepthwiseWork& work) {
@@ -98,9 +96,7 @@ class Int8Depthwise {
         return row;
       };
       if (filter.rows_fit) {
-        int row = 0;
-        if constexpr (kRows > 4) row = convolve_blocks(row, Index<kRows>{}, Index<kSize>{});
-        row = convolve_blocks(row, Index<4>{}, Index<kSize>{});
+        int row = convolve_blocks(0, Index<kRows>{}, Index<kSize>{});
         row = convolve_blocks(row, Index<2>{}, Index<kSize>{});
         convolve_blocks(row, Index<1>{}, Index<kSize>{});
       } else {
@@ -113,16 +109,15 @@ class Int8Depthwise {
   // In registers: a store of an output might change them in memory.
   template <Activation kActivation>
   struct Channel {
-    using Constants = typename Bounded::template Constants<1>;
-    Constants constants;
+    typename Bounded::Constants constants;
     I32 start;
     const ActivationLine* lines;
     Channel(const OutputStage& stage, int channel)
         : start(Bounded::start(stage, channel)), lines(stage.lines) {
       if constexpr (kActivation == Activation::kRelu6) {
-        constants = Constants::load_limits(stage, channel);
+        constants = Bounded::Constants::load_limits(stage, channel);
       } else {
-        constants = Constants::template load<kActivation>(stage, channel);
+        constants = Bounded::Constants::template load<kActivation>(stage, channel);
       }
     }
   };
@@ -177,40 +172,21 @@ class Int8Depthwise {
     const auto* from = reinterpret_cast<const std::int8_t*>(work.strip) +
                        static_cast<std::int64_t>(row) * kStride * step;
     output += static_cast<std::int64_t>(row) * width;
-    const auto add = [&](int x, auto& sums) MPE_UNROLLED {
-      for (auto& row : sums) {
-        for (I32& sum : row) sum = Bounded::copy_of(channel.start);
-      }
-      K::template add_products<kSize, kStride, kGroup>(from + x * kStride, step, filter, sums);
-    };
     const auto block = [&](int x, auto vectors) MPE_UNROLLED {
-      constexpr int kVectors = vectors.value;
-      if constexpr (kActivation == Activation::kLogistic) {
-        I32 sums[kUsedRows][kVectors];
-        add(x, sums);
-        return Bounded::template write<kActivation, 0, 0>(channel.lines, channel.constants, sums,
-                                                          output + x, width);
-      }
-      constexpr int kMost = K::kSumsAtOnce / kUsedRows;
-      constexpr int kAtOnce = kVectors < kMost ? kVectors : kMost;
-      F32 rounded[kUsedRows][kVectors];
-      unroll<kVectors / kAtOnce>([&](auto part) MPE_UNROLLED {
-        constexpr int kFirst = part.value * kAtOnce;
-        I32 sums[kUsedRows][kAtOnce];
-        add(x + kFirst * kLanes, sums);
-        F32 few[kUsedRows][kAtOnce];
-        Bounded::template round<kActivation, 0, 0>(channel.constants, sums, few);
-        unroll_grid<kUsedRows, kAtOnce>([&](auto r, auto v) MPE_UNROLLED {
-          rounded[r.value][kFirst + v.value] = few[r.value][v.value];
-        });
-      });
-      Bounded::template store<kActivation, 0, 0>(channel.constants, rounded, output + x, width);
+      I32 sums[kUsedRows][vectors.value];
+      unroll_grid<kUsedRows, vectors.value>(
+          [&](auto r, auto v) MPE_UNROLLED { sums[r.value][v.value] = channel.start; });
+      K::template add_products<kSize, kStride, kGroup>(from + x * kStride, step, filter, sums);
+      typename Bounded::Constants constants[kUsedRows];
+      unroll<kUsedRows>([&](auto r) MPE_UNROLLED { constants[r.value] = channel.constants; });
+      Bounded::template write<kActivation>(channel.lines, constants, sums, output + x, width);
     };
     int x = 0;
-    if constexpr (kUsedRows <= 4) {
-      for (; x + 4 * kLanes <= width; x += 4 * kLanes) block(x, Index<4>{});
+    for (; x + 4 * kLanes <= width; x += 4 * kLanes) block(x, Index<4>{});
+    if (x + 2 * kLanes <= width) {
+      block(x, Index<2>{});
+      x += 2 * kLanes;
     }
-    for (; x + 2 * kLanes <= width; x += 2 * kLanes) block(x, Index<2>{});
     for (; x < width; x += kLanes) {
       block(x + kLanes <= width ? x : width - kLanes, Index<1>{});
     }

@@ -218,15 +218,16 @@ class Int8WinogradOutput {
                                         2 * (place.y + 1) <= height;
     if constexpr (!std::is_void_v<Bounded>) {
       if (whole && is_bounded(stage, channel)) {
-        using Constants = typename Bounded::template Constants<1>;
+        using Constants = typename Bounded::Constants;
         const I32 start = Bounded::start(stage, channel);
         unroll<4>([&](auto i) MPE_UNROLLED {
           I32& sum = rows[i.value / 2][i.value % 2];
           sum = sum + start;
         });
         const Constants constants = Constants::template load<kActivation>(stage, channel);
+        const Constants both[2] = {constants, constants};
         auto* to = static_cast<std::int8_t*>(work.output) + position(2 * place.y, 2 * place.x);
-        return Bounded::template write<kActivation, 0, 0>(stage.lines, constants, rows, to, width);
+        return Bounded::template write<kActivation>(stage.lines, both, rows, to, width);
       }
     }
     alignas(64) std::int32_t pixels[2][3 * kLanes];  // runs are read up to the next vector
@@ -317,7 +318,7 @@ class Int8WinogradOutput {
                                                                int channel, const Pixels& pixels,
                                                                int row, int lane,
                                                                std::int8_t* output) {
-    using Constants = typename Bounded::template Constants<1>;
+    using Constants = typename Bounded::Constants;
     const OutputStage& stage = *work.stage;
     const std::int64_t width = work.geometry->out_width;
     const I32 start = Bounded::start(stage, channel);
@@ -329,8 +330,11 @@ class Int8WinogradOutput {
     if constexpr (kActivation == Activation::kLogistic) {
       Bounded::template write_by_lines<0>(stage, channel, sums, output, width);
     } else {
-      const Constants constants = Constants::template load<kActivation>(stage, channel);
-      Bounded::template write<kActivation, 0, 0>(stage.lines, constants, sums, output, width);
+      Constants constants[kHeight];
+      unroll<kHeight>([&](auto k) MPE_UNROLLED {
+        constants[k.value] = Constants::template load<kActivation>(stage, channel);
+      });
+      Bounded::template write<kActivation>(stage.lines, constants, sums, output, width);
     }
   }
 };

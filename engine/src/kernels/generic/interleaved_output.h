@@ -212,10 +212,11 @@ class InterleavedOutput {
       if constexpr (kActivation == Activation::kLogistic) {
         write_by_lines<true>(stage, channel, started, output, plane);
       } else {
-        using Constants = typename K::Bounded::template Constants<2>;
-        const auto constants = Constants::template load<kActivation>(stage, channel + r);
-        K::Bounded::template write<kActivation, 0, 1>(stage.lines, constants, started, output,
-                                                      plane);
+        using Constants = typename K::Bounded::Constants;
+        const Constants constants[] = {
+            Constants::template load<kActivation>(stage, channel + r),
+            Constants::template load<kActivation>(stage, channel + r + 1)};
+        K::Bounded::template write<kActivation>(stage.lines, constants, started, output, plane);
       }
     }
   }

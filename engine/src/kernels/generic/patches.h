@@ -91,7 +91,7 @@ inline void copy_rows_of_blocks(T* to, std::int64_t to_step, const T* from, std:
 template <typename T>
 inline void copy_rows(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, int count,
                       int rows) {
-  constexpr int kMostBlocks = sizeof(T) == 1 ? 12 : 8;
+  constexpr int kMostBlocks = 8;
   const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
   if (bytes < 16 || bytes > 16 * kMostBlocks) {
     for (; rows > 0; --rows, to += to_step, from += from_step) copy_run(to, from, count);

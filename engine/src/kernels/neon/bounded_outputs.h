@@ -7,52 +7,36 @@
 #include <arm_neon.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/generic/output.h"
 #include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
-#include "quant/requantize.h"
 
 namespace mpe {
 namespace {
 
-// kLoads: are the vectors that sums start from loaded anew for each sum? Cores that execute out of
-// order have units for loads, while moves take the place of arithmetic.
-template <bool kLoads>
 struct BoundedOutputs {
   static constexpr float kBase = 12582912.0F;
   static constexpr std::int32_t kBaseBits = 0x4B400000;
 
-  // Of successive channels, four to a vector of those that arithmetic takes by lane.
-  template <int kChannels>
+  // Of one channel.
   struct Constants {
-    static constexpr int kFours = (kChannels + 3) / 4;
-    F32 multiplier[kFours];
-    F32 scale[kFours];  // what costly activations are multiplied by
-    int16x8_t zero_point[kChannels];
-    int16x8_t lowest[kChannels];  // limits of relu's and relu6's outputs
-    int16x8_t highest[kChannels];
+    F32 multiplier;
+    F32 lowest;  // relu6's limits: this and
+    F32 scale;   // this; or what costly activations are multiplied by
+    int16x8_t zero_point;
 
     template <Activation kActivation>
     static inline Constants load(const OutputStage& stage, int channel) {
       Constants constants;
-      for (int i = 0; i < kFours; ++i) {
-        constants.multiplier[i] = F32::load(stage.multiplier + channel + 4 * i);
-        if constexpr (kActivation == Activation::kLogistic) {
-          constants.scale[i] = F32::load(stage.inverse_scale + channel + 4 * i);
-        }
-      }
-      for (int c = 0; c < kChannels; ++c) {
-        const std::int32_t zero_point = stage.zero_point[channel + c];
-        constants.zero_point[c] = eight_of(zero_point);
-        if constexpr (kActivation == Activation::kRelu || kActivation == Activation::kRelu6) {
-          constants.lowest[c] = constants.zero_point[c];
-        }
-        if constexpr (kActivation == Activation::kRelu6) {
-          const float six = stage.six[channel + c];
-          constants.highest[c] =
-              eight_of(zero_point + round_half_even(six < kBoundedSteps ? six : kBoundedSteps));
-        }
+      constants.multiplier = F32(stage.multiplier[channel]);
+      constants.zero_point = vdupq_n_s16(static_cast<std::int16_t>(stage.zero_point[channel]));
+      if constexpr (kActivation == Activation::kRelu6) {
+        constants.lowest = F32(0.0F);
+        constants.scale = F32(stage.six[channel]);
+      } else if constexpr (kActivation == Activation::kLogistic) {
+        constants.scale = F32(stage.inverse_scale[channel]);
       }
       return constants;
     }
@@ -60,17 +44,11 @@ struct BoundedOutputs {
     // Limits with which relu6 computes the stage's activation: linear, relu or relu6.
     static inline Constants load_limits(const OutputStage& stage, int channel) {
       if (stage.activation == Activation::kRelu6) return load<Activation::kRelu6>(stage, channel);
+      constexpr float kInfinity = std::numeric_limits<float>::infinity();
       Constants constants = load<Activation::kRelu>(stage, channel);
-      for (int c = 0; c < kChannels; ++c) {
-        if (stage.activation != Activation::kRelu) constants.lowest[c] = eight_of(-32768);
-        constants.highest[c] = eight_of(32767);
-      }
+      constants.lowest = F32(stage.activation == Activation::kRelu ? 0.0F : -kInfinity);
+      constants.scale = F32(kInfinity);
       return constants;
-    }
-
-   private:
-    static inline int16x8_t eight_of(std::int32_t value) {
-      return vdupq_n_s16(static_cast<std::int16_t>(value < 32767 ? value : 32767));
     }
   };
 
@@ -79,91 +57,26 @@ struct BoundedOutputs {
     return I32(stage.offset[channel] + kBaseBits);
   }
 
-  // A copy that may be overwritten.
-  template <typename Vector>
-  static inline __attribute__((always_inline)) Vector copy_of(const Vector& x) {
-    if constexpr (!kLoads) return x;
-    Vector copy;
-    asm volatile("ldr %q0, %1" : "=w"(copy.value) : "m"(x.value));
-    return copy;
-  }
-
   // The value of a sum that started so, before its multiplier.
   static F32 value_of(I32 sum) { return F32(vreinterpretq_f32_s32(sum.value)) - F32(kBase); }
 
-  // The same times a lane.
-  template <int kLane>
-  static F32 product_of(I32 sum, F32 fours) {
-    return F32(vmulq_laneq_f32(value_of(sum).value, fours.value, kLane));
-  }
-
-  // Writes kRows rows of outputs of sums that started so: of successive channels (kChannelStep 1),
-  // the first of which is number kFirst of the constants, or all of it (0).
-  template <Activation kActivation, int kFirst, int kChannelStep, int kChannels, int kRows,
-            int kVectors>
+  // Writes kRows rows of outputs, each with its constants, of sums that started so.
+  template <Activation kActivation, int kRows, int kVectors>
   static inline __attribute__((always_inline)) void write(const ActivationLine* lines,
-                                                          const Constants<kChannels>& constants,
+                                                          const Constants (&constants)[kRows],
                                                           const I32 (&sums)[kRows][kVectors],
                                                           std::int8_t* output,
                                                           std::int64_t row_step) {
     F32 values[kRows][kVectors];
-    if constexpr (kActivation == Activation::kLogistic) {
-      unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
-        constexpr int kAt = kFirst + r.value * kChannelStep;
-        values[r.value][v.value] =
-            product_of<kAt % 4>(sums[r.value][v.value], constants.multiplier[kAt / 4]);
+    int16x8_t zeros[kRows];
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      zeros[r.value] = constants[r.value].zero_point;
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        values[r.value][v.value] = value_of(sums[r.value][v.value]) * constants[r.value].multiplier;
       });
-      activate_copy(values, [lines](F32* all, int vectors)
-                                MPE_UNROLLED { activate_by_lines(lines, all, vectors); });
-      unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
-        constexpr int kAt = kFirst + r.value * kChannelStep;
-        F32& x = values[r.value][v.value];
-        x = F32(vmulq_laneq_f32(x.value, constants.scale[kAt / 4].value, kAt % 4)) + F32(kBase);
-      });
-    } else {
-      round<kActivation, kFirst, kChannelStep>(constants, sums, values);
-    }
-    store<kActivation, kFirst, kChannelStep>(constants, values, output, row_step);
-  }
-
-  // Activates and rounds sums that started so, onto the base, but does not limit them yet;
-  // constants as for write(). Not of costly activations.
-  template <Activation kActivation, int kFirst, int kChannelStep, int kChannels, int kRows,
-            int kVectors>
-  static inline __attribute__((always_inline)) void round(const Constants<kChannels>& constants,
-                                                          const I32 (&sums)[kRows][kVectors],
-                                                          F32 (&values)[kRows][kVectors]) {
-    unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
-      constexpr int kAt = kFirst + r.value * kChannelStep;
-      F32 x = product_of<kAt % 4>(sums[r.value][v.value], constants.multiplier[kAt / 4]);
-      if constexpr (kActivation == Activation::kLeaky) x = leaky(x);
-      values[r.value][v.value] = x + F32(kBase);
     });
-  }
-
-  // Stores rows of values rounded so; constants as for write().
-  template <Activation kActivation, int kFirst, int kChannelStep, int kChannels, int kRows,
-            int kVectors>
-  static inline __attribute__((always_inline)) void store(const Constants<kChannels>& constants,
-                                                          const F32 (&values)[kRows][kVectors],
-                                                          std::int8_t* output,
-                                                          std::int64_t row_step) {
-    const auto limited = [&](int16x8_t steps, auto row, auto other) MPE_UNROLLED {
-      constexpr int kOne = kFirst + row.value * kChannelStep;
-      constexpr int kTwo = kFirst + other.value * kChannelStep;
-      const auto of_both = [](const auto& limits) MPE_UNROLLED {
-        return kOne == kTwo ? limits[kOne] : halves_of(limits[kOne], limits[kTwo]);
-      };
-      steps = vqaddq_s16(steps, of_both(constants.zero_point));
-      if constexpr (kActivation == Activation::kRelu || kActivation == Activation::kRelu6) {
-        steps = vmaxq_s16(steps, of_both(constants.lowest));
-      }
-      if constexpr (kActivation == Activation::kRelu6) {
-        steps = vminq_s16(steps, of_both(constants.highest));
-      }
-      return steps;
-    };
-    store_rows(values, output, row_step, limited);
+    activate<kActivation>(lines, constants, values);
+    store_rows(values, zeros, output, row_step);
   }
 
   // Whole rows of outputs whose activation is looked up: of successive channels (kChannelStep 1),
@@ -183,41 +96,48 @@ struct BoundedOutputs {
     activate_by_lines(stage.lines, near, Index<kRows * kVectors>{});
     unroll<kRows / 2>([&](auto pair) MPE_UNROLLED {
       constexpr int kRow = 2 * pair.value;
-      F32 rounded[2][kVectors];
+      constexpr int kNext = kRow + 1;
+      F32 steps[2][kVectors];
       unroll<2>([&](auto r) MPE_UNROLLED {
         const int at = channel + (kRow + r.value) * kChannelStep;
         const F32 inverse(stage.inverse_scale[at]);
         unroll<kVectors>([&](auto v) MPE_UNROLLED {
-          rounded[r.value][v.value] =
-              near[(kRow + r.value) * kVectors + v.value] * inverse + F32(kBase);
+          steps[r.value][v.value] = near[(kRow + r.value) * kVectors + v.value] * inverse;
         });
       });
-      const auto zero_of = [&](int row) MPE_UNROLLED {
-        return vdupq_n_s16(
-            static_cast<std::int16_t>(stage.zero_point[channel + row * kChannelStep]));
-      };
-      const int16x8_t zeros[] = {zero_of(kRow), zero_of(kRow + 1)};
-      store_rows(rounded, output + kRow * row_step, row_step,
-                 [&](int16x8_t steps, auto one, auto other) MPE_UNROLLED {
-                   const bool same = one.value == other.value;
-                   return vqaddq_s16(steps, same ? zeros[one.value]
-                                                 : halves_of(zeros[one.value], zeros[other.value]));
-                 });
+      store_steps(steps,
+                  {stage.zero_point[channel + kRow * kChannelStep],
+                   stage.zero_point[channel + kNext * kChannelStep]},
+                  output + kRow * row_step, row_step);
     });
   }
 
-  // Stores rows of outputs that have been rounded onto the base. adjust(steps, row, other row)
-  // gives the outputs of eight: of one row, or four of each.
-  template <int kRows, int kVectors, typename Adjust>
+  // Rounds two rows of outputs in steps and adds each row's zero point.
+  template <int kVectors>
+  static inline __attribute__((always_inline)) void store_steps(
+      const F32 (&values)[2][kVectors], const std::int32_t (&zero_points)[2], std::int8_t* output,
+      std::int64_t row_step) {
+    const int16x8_t zeros[] = {vdupq_n_s16(static_cast<std::int16_t>(zero_points[0])),
+                               vdupq_n_s16(static_cast<std::int16_t>(zero_points[1]))};
+    store_rows(values, zeros, output, row_step);
+  }
+
+  // Rounds rows of outputs in steps and adds each row's zero point.
+  template <int kRows, int kVectors>
   static inline __attribute__((always_inline)) void store_rows(
-      const F32 (&rounded)[kRows][kVectors], std::int8_t* output, std::int64_t row_step,
-      const Adjust& adjust) {
-    // Of two vectors: the lower halves of their bits.
+      const F32 (&values)[kRows][kVectors], const int16x8_t (&zero_points)[kRows],
+      std::int8_t* output, std::int64_t row_step) {
+    // Steps of two vectors: the lower halves of their bits, and the zero points.
     const auto steps = [&](auto r, auto v, auto other_r, auto other_v) MPE_UNROLLED {
-      const auto bits = [](F32 x) MPE_UNROLLED { return vreinterpretq_s16_f32(x.value); };
-      return adjust(
-          vuzp1q_s16(bits(rounded[r.value][v.value]), bits(rounded[other_r.value][other_v.value])),
-          r, other_r);
+      const auto bits = [](F32 x)
+                            MPE_UNROLLED { return vreinterpretq_s16_f32((x + F32(kBase)).value); };
+      int16x8_t zeros = zero_points[r.value];
+      if constexpr (r.value != other_r.value) {
+        zeros = vcombine_s16(vget_low_s16(zeros), vget_low_s16(zero_points[other_r.value]));
+      }
+      return vqaddq_s16(
+          vuzp1q_s16(bits(values[r.value][v.value]), bits(values[other_r.value][other_v.value])),
+          zeros);
     };
     constexpr int kPairs = kVectors / 2;
     unroll<kRows>([&](auto r) MPE_UNROLLED {
@@ -251,9 +171,26 @@ struct BoundedOutputs {
   }
 
  private:
-  // The first four of one and of the other.
-  static inline __attribute__((always_inline)) int16x8_t halves_of(int16x8_t a, int16x8_t b) {
-    return vcombine_s16(vget_low_s16(a), vget_low_s16(b));
+  template <Activation kActivation, int kRows, int kVectors>
+  static inline __attribute__((always_inline)) void activate(const ActivationLine* lines,
+                                                             const Constants (&constants)[kRows],
+                                                             F32 (&values)[kRows][kVectors]) {
+    if constexpr (kActivation == Activation::kLogistic) {
+      activate_copy(values, [lines](F32* all, int vectors)
+                                MPE_UNROLLED { activate_by_lines(lines, all, vectors); });
+    }
+    unroll_grid<kRows, kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      F32& x = values[r.value][v.value];
+      if constexpr (kActivation == Activation::kLogistic) {
+        x = x * constants[r.value].scale;
+      } else if constexpr (kActivation == Activation::kRelu) {
+        x = larger(x, F32(0.0F));
+      } else if constexpr (kActivation == Activation::kRelu6) {
+        x = smaller(larger(x, constants[r.value].lowest), constants[r.value].scale);
+      } else {
+        x = activate_simple<kActivation>(x);
+      }
+    });
   }
 };
 

@@ -309,7 +309,7 @@ struct Int8Product {
   using Multiplier = std::int8_t;
   using Sum = std::int32_t;
   using Accumulator = I32;
-  using Bounded = BoundedOutputs<false>;
+  using Bounded = BoundedOutputs;
   static constexpr WeightFormat kWeights = WeightFormat::kInt8;
   static constexpr int kRows = 4;
   static constexpr int kVectors = 4;

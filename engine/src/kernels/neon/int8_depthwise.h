@@ -49,9 +49,7 @@ struct Int8DepthwiseOfPairs {
 // The products of a row of the filter are added up in 16 bits where they fit, which they do for
 // most channels, otherwise those of two taps; then they are widened.
 struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
-  static constexpr int kBlockRows = 4;
-  static constexpr int kSumsAtOnce = 8;
-  using Bounded = BoundedOutputs<false>;
+  using Bounded = BoundedOutputs;
 
   template <int kSize>
   struct Filter {

@@ -76,7 +76,7 @@ struct NeonWinograd {
   static constexpr bool kPairs = false;
   static constexpr bool kOfImages = true;
   using I16 = mpe::I16;
-  using Bounded = BoundedOutputs<false>;
+  using Bounded = BoundedOutputs;
   using ImageWeights = Factors<I32, 6 * kImageChannels>;
 
   static int16x4_t load_vector(const std::int16_t* from) { return vld1_s16(from); }
