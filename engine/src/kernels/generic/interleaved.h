@@ -15,8 +15,7 @@
 //   accumulate_pixel(panel, weights, units, tile, fresh)   accumulate() for the first pixel alone;
 //               not every kernel has it
 // and, where a tile's outputs are written from registers,
-//   start(starts, sums, panel, weights)   sets the sums to those of their rows, plus a step()
-//   complete(sums)   keeps the compiler from mixing the last products of a tile with its outputs
+//   loaded(start)   a copy of what sums start from
 // The including unit's vectors offer larger(a, b) and larger_of_pairs(a, b).
 #pragma once
 
@@ -184,7 +183,7 @@ class Interleaved {
       row = panel * kColumns / work.geometry->out_width;
       x = panel * kColumns - row * work.geometry->out_width;
     }
-    // To the next panel. Divisions would take as long as a tile of few terms.
+    // To the next panel, without a division.
     void advance(const InterleavedWork& work) {
       ++panel;
       for (x += kColumns; x >= work.geometry->out_width; x -= work.geometry->out_width) ++row;
@@ -337,10 +336,10 @@ class Interleaved {
   }
 
   // Outputs of the first kUsedRows rows of panels, from their last terms and the sums `before` of
-  // the others, if there are; panel_at(panel, word) is where a word's pixels lie. The first kFirst
-  // words are all (kAll), or leave an even number.
+  // the others, if there are; panel_at(panel, word) is where a word's pixels lie. After the first
+  // kFirst words an even number is left.
   template <Activation kActivation, typename Output, bool kBounded, int kUsedRows, int kFirst,
-            bool kAll, typename PanelAt>
+            typename PanelAt>
   static void finish_rows(const InterleavedWork& work, int block, Range panels,
                           const PanelAt& panel_at, const Multiplier* weights, int words,
                           const std::int32_t* before) {
@@ -352,7 +351,7 @@ class Interleaved {
     const BlockConstants<kActivation, kBounded, kUsedRows> constants(stage, first);
     for (int panel = 0; panel < panels.count; ++panel, output += kColumns) {
       I32 sums[kUsedRows][K::kVectors];
-      unroll_grid<kAll ? 0 : kUsedRows, K::kVectors>([&](auto r, auto v) MPE_UNROLLED {
+      unroll_grid<kUsedRows, K::kVectors>([&](auto r, auto v) MPE_UNROLLED {
         I32& sum = sums[r.value][v.value];
         sum = starts.of(r);
         if (before != nullptr) {
@@ -364,18 +363,11 @@ class Interleaved {
         K::template step<K::kVectors>(sums, panel_at(panel, word), next);
         next += K::kRows * K::kUnit;
       };
-      if constexpr (kAll) {
-        K::start(starts.rows, sums, panel_at(panel, 0), next);
-        next += K::kRows * K::kUnit;
-        unroll<kFirst - 1>([&](auto word) MPE_UNROLLED { step(word.value + 1); });
-        K::complete(sums);
-      } else {
-        // Beside what sums start from, with no branch between.
-        unroll<kFirst>([&](auto word) MPE_UNROLLED { step(word.value); });
-        for (int word = kFirst; word < words; word += 2) {
-          step(word);
-          step(word + 1);
-        }
+      // Beside what sums start from, with no branch between.
+      unroll<kFirst>([&](auto word) MPE_UNROLLED { step(word.value); });
+      for (int word = kFirst; word < words; word += 2) {
+        step(word);
+        step(word + 1);
       }
       if constexpr (kActivation == Activation::kLogistic && std::is_same_v<Output, std::int8_t>) {
         Outputs::template write_by_lines<kBounded>(stage, first, sums, output, plane);
@@ -408,7 +400,7 @@ class Interleaved {
     }
     template <typename Row>
     I32 of(Row) const {
-      if constexpr (kBounded) return K::Bounded::copy_of(rows[Row::value]);
+      if constexpr (kBounded) return K::loaded(rows[Row::value]);
       return rows[0];
     }
   };
@@ -419,23 +411,26 @@ class Interleaved {
   };
   template <Activation kActivation, int kUsedRows>
   struct BlockConstants<kActivation, true, kUsedRows> {
-    using Constants = typename K::Bounded::template Constants<kUsedRows>;
-    Constants constants;
+    using Constants = typename K::Bounded::Constants;
+    Constants rows[kUsedRows];
     const ActivationLine* lines;
-    BlockConstants(const OutputStage& stage, int channel)
-        : constants(Constants::template load<kActivation>(stage, channel)), lines(stage.lines) {}
+    BlockConstants(const OutputStage& stage, int channel) : lines(stage.lines) {
+      for (int r = 0; r < kUsedRows; ++r) {
+        rows[r] = Constants::template load<kActivation>(stage, channel + r);
+      }
+    }
     // Rows kRow and the next.
     template <int kRow>
     inline __attribute__((always_inline)) void write(const I32 (&sums)[kUsedRows][K::kVectors],
                                                      std::int8_t* output,
                                                      std::int64_t plane) const {
+      const Constants two[] = {rows[kRow], rows[kRow + 1]};
       I32 of_two[2][K::kVectors];
       unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
         of_two[0][v.value] = sums[kRow][v.value];
         of_two[1][v.value] = sums[kRow + 1][v.value];
       });
-      K::Bounded::template write<kActivation, kRow, 1>(lines, constants, of_two,
-                                                       output + kRow * plane, plane);
+      K::Bounded::template write<kActivation>(lines, two, of_two, output + kRow * plane, plane);
     }
   };
 
@@ -445,23 +440,13 @@ class Interleaved {
                            const PanelAt& panel_at, const Multiplier* weights, int words,
                            const std::int32_t* before) {
     const int rows = rows_of(work, block);
-    const auto finish_words = [&](auto used, auto bounded, auto first, auto all) MPE_UNROLLED {
-      finish_rows<kActivation, Output, bounded.value != 0, used.value, first.value, all.value>(
-          work, block, panels, panel_at, weights, words, before);
-    };
     const auto finish = [&](auto used, auto bounded) MPE_UNROLLED {
-      const std::false_type kSome;
-      if constexpr (bounded.value != 0) {
-        // So few that a loop over them would take a part of the time, or 27 terms of an image.
-        const std::true_type kAll;
-        const int all = before == nullptr ? words : 0;
-        if (all == 1) return finish_words(used, bounded, Index<1>{}, kAll);
-        if (all == 2) return finish_words(used, bounded, Index<2>{}, kAll);
-        if (all == 4) return finish_words(used, bounded, Index<4>{}, kAll);
-        if (all == 7) return finish_words(used, bounded, Index<7>{}, kAll);
-      }
-      if (words % 2 == 1) return finish_words(used, bounded, Index<1>{}, kSome);
-      finish_words(used, bounded, Index<2>{}, kSome);
+      const auto finish_after = [&](auto first) MPE_UNROLLED {
+        finish_rows<kActivation, Output, bounded.value != 0, used.value, first.value>(
+            work, block, panels, panel_at, weights, words, before);
+      };
+      if (words % 2 == 1) return finish_after(Index<1>{});
+      finish_after(Index<2>{});
     };
     const auto finish_all = [&](auto bounded) MPE_UNROLLED {
       if (rows == K::kRows) return finish(Index<K::kRows>{}, bounded);

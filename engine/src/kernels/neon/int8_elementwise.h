@@ -25,14 +25,7 @@ inline F32 value_of_bytes(uint8x16_t bytes, F32 base) {
 
 // Rounds sixteen values in output steps, each within kBoundedSteps.
 inline void store_sixteen(std::int8_t* to, const F32 (&steps)[1][4], int16x8_t zero_point) {
-  F32 rounded[1][4];
-  unroll<4>([&](auto v) MPE_UNROLLED {
-    rounded[0][v.value] = steps[0][v.value] + F32(BoundedOutputs<false>::kBase);
-  });
-  BoundedOutputs<false>::store_rows(rounded, to, 0,
-                                    [zero_point](int16x8_t rounded_steps, auto, auto) MPE_UNROLLED {
-                                      return vqaddq_s16(rounded_steps, zero_point);
-                                    });
+  BoundedOutputs::store_rows(steps, {zero_point}, to, 0);
 }
 inline int16x8_t eight_of(std::int32_t zero_point) {
   return vdupq_n_s16(static_cast<std::int16_t>(zero_point));
@@ -109,8 +102,9 @@ inline void add_bytes_by_tables(const std::int8_t* a, const std::int8_t* b, std:
   std::int64_t done = 0;
   if (bounded) {
     with_activation(addition.activation, [&](auto kind) {
-      if constexpr (is_simple(kind.value))
+      if constexpr (is_simple(kind.value)) {
         done = add_sixteens<kind.value>(a, b, to, count, addition);
+      }
     });
   }
   if (done < count) add_bytes(a + done, b + done, to + done, count - done, addition);

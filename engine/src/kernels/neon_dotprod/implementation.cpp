@@ -23,7 +23,7 @@ struct Int8Product {
   using Multiplier = std::int8_t;
   using Sum = std::int32_t;
   using Accumulator = I32;
-  using Bounded = BoundedOutputs<true>;
+  using Bounded = BoundedOutputs;
   static constexpr WeightFormat kWeights = WeightFormat::kInt8;
   static constexpr int kRows = 8;
   static constexpr int kVectors = 3;
@@ -47,47 +47,11 @@ struct Int8Product {
       sum = vdotq_laneq_s32(sum, values[v.value], rows[r.value / 4], r.value % 4);
     });
   }
-  // start + the products of values with a lane of weights. Starts are loaded beside their first
-  // products: all at once they would delay these.
-  template <int kLane>
-  static inline __attribute__((always_inline)) I32 dot_onto(const I32& start, int8x16_t values,
-                                                            int8x16_t weights) {
-    I32 sum;
-    asm("ldr %q0, %1\n\tsdot %0.4s, %2.16b, %3.4b[%4]"
-        : "=&w"(sum.value)
-        : "m"(start.value), "w"(values), "w"(weights), "i"(kLane));
-    return sum;
-  }
-  template <int kRowsUsed>
-  static inline __attribute__((always_inline)) void start(const I32 (&starts)[kRowsUsed],
-                                                          I32 (&sums)[kRowsUsed][kVectors],
-                                                          const std::int8_t* panel,
-                                                          const std::int8_t* weights) {
-    int8x16_t rows[kRowsUsed / 4];
-    unroll<kRowsUsed / 4>([&](auto i)
-                              MPE_UNROLLED { rows[i.value] = vld1q_s8(weights + i.value * 16); });
-    int8x16_t values[kVectors];
-    unroll<kVectors>([&](auto v)
-                         MPE_UNROLLED { values[v.value] = vld1q_s8(panel + v.value * 16); });
-    unroll_grid<kRowsUsed, kVectors>([&](auto r, auto v) MPE_UNROLLED {
-      sums[r.value][v.value] =
-          dot_onto<r.value % 4>(starts[r.value], values[v.value], rows[r.value / 4]);
-    });
-  }
-  // The compiler would mix products with outputs, and store registers for want of them.
-  template <int kRowsUsed>
-  static inline __attribute__((always_inline)) void complete(I32 (&sums)[kRowsUsed][kVectors]) {
-    static_assert(kVectors == 3);
-    for (int r = 0; r < kRowsUsed; r += 4) {
-      I32(&a)[3] = sums[r];
-      I32(&b)[3] = sums[r + 1];
-      I32(&c)[3] = sums[r + 2];
-      I32(&d)[3] = sums[r + 3];
-      asm volatile(""
-                   : "+w"(a[0].value), "+w"(a[1].value), "+w"(a[2].value), "+w"(b[0].value),
-                     "+w"(b[1].value), "+w"(b[2].value), "+w"(c[0].value), "+w"(c[1].value),
-                     "+w"(c[2].value), "+w"(d[0].value), "+w"(d[1].value), "+w"(d[2].value));
-    }
+  // A copy by a load: loads have units of their own, while moves take the place of arithmetic.
+  static inline __attribute__((always_inline)) I32 loaded(const I32& x) {
+    I32 copy;
+    asm volatile("ldr %q0, %1" : "=w"(copy.value) : "m"(x.value));
+    return copy;
   }
   template <int kUsed>
   static void accumulate(const std::int8_t* panel, const std::int8_t* weights, int units,
@@ -168,9 +132,7 @@ struct Int8VectorProduct {
 
 // Depthwise convolution, four taps of a row at a time.
 struct Int8DepthwiseOfDots : Int8DepthwiseOfPairs {
-  static constexpr int kBlockRows = 8;  // those of a block share most of the values that they read
-  static constexpr int kSumsAtOnce = 8;
-  using Bounded = BoundedOutputs<true>;
+  using Bounded = BoundedOutputs;
 
   template <int kSize>
   static constexpr int kWords = (kSize + 3) / 4;  // of a row
